@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { Json } from './support/client.ts';
-import { longestTurnMs } from './support/longest-turn.ts';
+import { longestTurnMs } from './support/cpu-time.ts';
 import { startTestServer, type TestAccount, type TestServer } from './support/server.ts';
 
 // What an account can register. How documents are called is in test/graphql/trusted-documents.test.ts.

@@ -4,6 +4,7 @@ import { type Caller, scopes } from '../src/domain/caller.ts';
 import { excerptOf, search } from '../src/domain/search.ts';
 import { SearchWords } from '../src/domain/search-words.ts';
 import type { Json } from './support/client.ts';
+import { cpuMsOf } from './support/cpu-time.ts';
 import { sampleMessage } from './support/samples.ts';
 import { queriesByScript } from './support/scripts.ts';
 import { startTestServer, type TestAccount, type TestServer } from './support/server.ts';
@@ -249,9 +250,10 @@ describe('excerpts of very long texts', () => {
   test('are made in a few milliseconds each, however often a text has the words', () => {
     const queries = [tenWords, Array.from({ length: 10 }, (_, index) => 'あ'.repeat(index + 1)).join(' '), 'z'];
     for (const text of [long, 'あ '.repeat(8_000), 'aあ'.repeat(8_000), `${'é '.repeat(8_000)}z`]) {
-      const startedMs = performance.now();
-      for (let count = 0; count < 5; count++) for (const query of queries) excerptOf(text, new SearchWords(query));
-      expect(performance.now() - startedMs).toBeLessThan(300);
+      const tookMs = cpuMsOf(() => {
+        for (let count = 0; count < 5; count++) for (const query of queries) excerptOf(text, new SearchWords(query));
+      });
+      expect(tookMs).toBeLessThan(300);
     }
   });
 

@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { SearchWords, termsOf } from '../../src/domain/search-words.ts';
+import { cpuMsOf } from '../support/cpu-time.ts';
 import { queriesByScript } from '../support/scripts.ts';
 
 /** Whether an index that has only the terms of a text finds it. */
@@ -123,10 +124,11 @@ test('looking for places ends where it is told to, and has found until then what
 test('16 KiB without a space are cut and searched within 100 ms', () => {
   for (const character of ['a', 'é', '中', 'ｶﾞ', 'ß', '가']) {
     const text = character.repeat(16_384 / character.length);
-    const startedMs = performance.now();
-    termsOf(text);
-    expect(marked(text, character).length).toBeGreaterThan(0);
-    expect(performance.now() - startedMs).toBeLessThan(100);
+    const tookMs = cpuMsOf(() => {
+      termsOf(text);
+      expect(marked(text, character).length).toBeGreaterThan(0);
+    });
+    expect(tookMs).toBeLessThan(100);
   }
 });
 
@@ -137,10 +139,11 @@ test('a character with 16,383 marks is cut and searched within 100 ms', () => {
     ['ก', '\u0e38\u0e48'],
   ] as const) {
     const text = (letter + marks.repeat(8_192)).slice(0, 16_384);
-    const startedMs = performance.now();
-    expect(termsOf(text).size).toBeGreaterThan(0);
-    expect(marked(text, letter + marks.slice(0, 1)).length).toBeGreaterThan(0);
-    expect(performance.now() - startedMs, letter).toBeLessThan(100);
+    const tookMs = cpuMsOf(() => {
+      expect(termsOf(text).size).toBeGreaterThan(0);
+      expect(marked(text, letter + marks.slice(0, 1)).length).toBeGreaterThan(0);
+    });
+    expect(tookMs, letter).toBeLessThan(100);
   }
 });
 

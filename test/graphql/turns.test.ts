@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { longestTurnMs } from '../support/longest-turn.ts';
+import { longestTurnMs } from '../support/cpu-time.ts';
 import { startTestServer, type TestAccount, type TestServer } from '../support/server.ts';
 
 // However much one query asks for, others are served in between: the event loop turns.

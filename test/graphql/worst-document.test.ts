@@ -16,9 +16,9 @@ import type { Cost } from '../../src/graphql/measure.ts';
 import { judge } from '../../src/graphql/requests.ts';
 import { schema } from '../../src/graphql/schema.ts';
 import type { Json } from '../support/client.ts';
+import { cpuMsOf, longestTurnMs } from '../support/cpu-time.ts';
 import { type Asked, DocumentWriter } from '../support/document-writer.ts';
 import { effort } from '../support/effort.ts';
-import { longestTurnMs } from '../support/longest-turn.ts';
 import { seed } from '../support/seed.ts';
 import { startTestServer, type TestAccount, type TestServer } from '../support/server.ts';
 import { until } from '../support/wait.ts';
@@ -120,18 +120,6 @@ interface Measurement {
 const worst = (one: Measurement, other: Measurement): Measurement => (other.cpuMs > one.cpuMs ? other : one);
 const nothing: Measurement = { asked: { query: '', variables: {}, roots: [] }, cpuMs: 0 };
 const inWords = ({ query, variables }: Asked): string => `seed ${seed}: ${query} with ${JSON.stringify(variables)}`;
-
-/** The time of this thread, the least of some attempts: other processes of the machine do not count. */
-function cpuMsOf(work: () => void, attempts = effort(1, 3)): number {
-  let least = Number.POSITIVE_INFINITY;
-  for (let attempt = 0; attempt < attempts; attempt++) {
-    const before = process.threadCpuUsage();
-    work();
-    const { user, system } = process.threadCpuUsage(before);
-    least = Math.min(least, (user + system) / 1_000);
-  }
-  return least;
-}
 
 const bodyOf = ({ query, variables }: Asked): string => JSON.stringify({ query, variables });
 
@@ -405,7 +393,7 @@ const families: fc.Arbitrary<string>[] = [
 test('no document takes longer than one step to parse, to validate and to measure', () => {
   let slowest = nothing;
   const measure = (asked: Asked): void => {
-    slowest = worst(slowest, { asked, cpuMs: cpuMsOf(() => prepare(asked)) });
+    slowest = worst(slowest, { asked, cpuMs: cpuMsOf(() => prepare(asked), effort(1, 3)) });
   };
   fc.assert(
     fc.property(fc.oneof(...families), (query) => measure({ query, variables: {}, roots: [] })),

@@ -64,6 +64,7 @@ export default defineConfig(({ mode }) => ({
   ssr: { resolve: { conditions, externalConditions: conditions } },
   test: {
     include: ['test/**/*.test.ts'],
+    alias: [{ find: /^(\.\.?\/)+layout\.ts$/, replacement: join(import.meta.dirname, 'test/support/layout.ts') }],
     globalSetup: 'test/support/build.ts',
     // Each file would load all the sources anew, which takes a quarter of the time. They keep no state of their own.
     isolate: false,
@@ -72,7 +73,7 @@ export default defineConfig(({ mode }) => ({
     sequence: { sequencer: InOrder },
     // Most of what a test makes is garbage soon. Threads that collect it would take the cores from the other files: they
     // made a sixth of the time.
-    execArgv: ['--max-semi-space-size=64', '--single-threaded-gc'],
+    execArgv: ['--max-semi-space-size=64', '--initial-old-space-size=512', '--single-threaded-gc'],
     // What hangs ends at last. A busy machine takes several times as long as usual.
     testTimeout: mode === 'long' ? 600_000 : 60_000,
     hookTimeout: 60_000,

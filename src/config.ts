@@ -101,18 +101,21 @@ function isPostgres(url: string): boolean {
   return /^postgres(ql)?:/.test(url);
 }
 
+const fileExample = 'file:data/conversations.db';
+const postgresExample = 'postgres://USER:PASSWORD@HOST/NAME';
+
 function postgresFault(url: string): string | undefined {
-  const example = 'must be the URL of a PostgreSQL database, such as postgres://USER:PASSWORD@HOST/NAME';
   const isComplete =
     isPostgres(url) && URL.canParse(url) && new URL(url).host !== '' && new URL(url).pathname.length > 1;
-  return isComplete ? undefined : example;
+  return isComplete ? undefined : `must be the URL of a PostgreSQL database, such as ${postgresExample}`;
 }
 
 /** What is wrong with the URL of a database, or undefined. */
 export function databaseFault(url: string): string | undefined {
   const path = pathOf(url);
   if (isPostgres(url)) return postgresFault(url);
-  if (!/^file:./.test(url)) return 'must be a file, such as file:data/conversations.db';
+  if (!/^file:./.test(url))
+    return `must be a file, such as ${fileExample}, or a PostgreSQL database, such as ${postgresExample}`;
   if (/[?#]/.test(url)) return 'must be file:PATH without parameters; in a path, write ? as %3F and # as %23';
   if (path === undefined) return 'holds a % that begins no escape; in a path, write % as %25';
   if (path.startsWith('//')) return 'must not name a host; write file:/PATH or file:PATH';

@@ -64,7 +64,7 @@ async function copyDatabase({ from = readConfig(), to, json = false }: CopyComma
       const seconds = Math.round(performance.now() - startedMs) / 1_000;
       print({ ...names, ...copied, seconds }, { json }, () =>
         [
-          `Copied ${names.from} to ${names.to} and verified it: ${number.format(copied.accounts)} accounts, ${number.format(copied.rows)} rows, in ${seconds.toFixed(1)} s.`,
+          `Copied ${names.from} to ${names.to} and verified it: ${number.format(copied.accounts)} ${copied.accounts === 1 ? 'account' : 'accounts'}, ${number.format(copied.rows)} rows, in ${seconds.toFixed(1)} s.`,
           'Serve the copy from now on, and nothing else: what clients write to the one is not in the other.',
         ].join('\n'),
       );

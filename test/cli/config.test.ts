@@ -83,6 +83,8 @@ const noOrigin = (text: string, hint = ''): string =>
   `CORS_ORIGINS must list origins such as https://shop.example, and "${text}" is not one${hint}`;
 
 const noPostgres = 'must be the URL of a PostgreSQL database, such as postgres://USER:PASSWORD@HOST/NAME';
+const noDatabase =
+  'DATABASE_URL must be a file, such as file:data/conversations.db, or a PostgreSQL database, such as postgres://USER:PASSWORD@HOST/NAME';
 const noParameters = 'DATABASE_URL must be file:PATH without parameters; in a path, write ? as %3F and # as %23';
 
 describe('what is refused', () => {
@@ -101,7 +103,7 @@ describe('what is refused', () => {
     [{ DATABASE_DIRECT_URL: 'file:a.db' }, `DATABASE_DIRECT_URL ${noPostgres}`],
     [{ DATABASE_PREPARE: 'no' }, 'DATABASE_PREPARE must be true or false'],
     [{ DATABASE_POOL_SIZE: '1' }, 'DATABASE_POOL_SIZE must be a whole number from 2 to 1000'],
-    [{ DATABASE_URL: 'mysql://x' }, 'DATABASE_URL must be a file, such as file:data/conversations.db'],
+    [{ DATABASE_URL: 'mysql://x' }, noDatabase],
     [{ DATABASE_URL: 'file::memory:' }, 'DATABASE_URL must be a file: nothing would be kept in memory'],
     [{ DATABASE_URL: 'file::memory:?cache=shared' }, noParameters],
     [{ DATABASE_URL: 'file:x.db?mode=memory' }, noParameters],
@@ -111,8 +113,8 @@ describe('what is refused', () => {
     [{ DATABASE_URL: 'file:%20' }, 'DATABASE_URL must hold the path of a file'],
     [{ DATABASE_URL: 'file:a%00.db' }, 'DATABASE_URL must hold the path of a file'],
     [{ DATABASE_URL: 'file:data/' }, 'DATABASE_URL must hold the path of a file'],
-    [{ DATABASE_URL: 'file:' }, 'DATABASE_URL must be a file, such as file:data/conversations.db'],
-    [{ DATABASE_URL: 'a.db' }, 'DATABASE_URL must be a file, such as file:data/conversations.db'],
+    [{ DATABASE_URL: 'file:' }, noDatabase],
+    [{ DATABASE_URL: 'a.db' }, noDatabase],
     [{ PUBLIC_URL: 'chat.example.com' }, 'PUBLIC_URL must be an http or https address'],
     [{ PUBLIC_URL: 'ftp://chat.example.com' }, 'PUBLIC_URL must be an http or https address'],
     [{ CORS_ORIGINS: '*' }, noOrigin('*')],

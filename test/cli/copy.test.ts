@@ -462,7 +462,7 @@ describe.each(effort([toPostgres], [toPostgres, toFile]))('from %s to %s', (from
     );
     const { code, stdout, stderr } = await copy(source, target);
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
-    expect(stdout).toMatch(/^Copied \S+ to \S+ and verified it: 1 accounts, [\d,]+ rows, in [\d.]+ s\.\n/);
+    expect(stdout).toMatch(/^Copied \S+ to \S+ and verified it: 1 account, [\d,]+ rows, in [\d.]+ s\.\n/);
     const storage = await storageOf(target);
     expect(await storage.read.accounts.list()).toHaveLength(1);
     await storage.close();

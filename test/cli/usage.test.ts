@@ -73,7 +73,7 @@ describe('a command line that makes no sense is refused in one line, and does no
     ['copy --from file:a.db', "Required option '--to <url>' not specified. See --help."],
     [
       'copy --from a.db --to file:b.db',
-      "Option '--from <url>' argument 'a.db' is invalid. It must be a file, such as file:data/conversations.db. See --help.",
+      "Option '--from <url>' argument 'a.db' is invalid. It must be a file, such as file:data/conversations.db, or a PostgreSQL database, such as postgres://USER:PASSWORD@HOST/NAME. See --help.",
     ],
     [
       'copy --from file:a.db --to postgres://host',

@@ -57,7 +57,9 @@ export async function makeData(path: string, amounts: Amounts): Promise<BenchDat
 /** The same in a database of PostgreSQL. */
 export async function makePostgresData(postgres: PostgresDatabase, amounts: Amounts): Promise<BenchData> {
   const storage = await openPostgresStorage(postgres.url, { clock: systemClock });
-  return { ...(await fill(storage, amounts)), path: '', postgres };
+  const filled = await fill(storage, amounts);
+  await postgres.analyze();
+  return { ...filled, path: '', postgres };
 }
 
 async function fill(storage: Storage, amounts: Amounts): Promise<Omit<BenchData, 'path'>> {

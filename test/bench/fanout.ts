@@ -19,10 +19,10 @@ export async function compareFanOut(data: BenchData, { rounds, seconds }: Plan):
   const events = seconds * 40;
   for (let round = 0; round < rounds; round++) {
     for (const contestant of round % 2 === 0 ? contestants : contestants.toReversed()) {
-      const { eventsTimesSubscribersPerSecond } = await onFreshCopy(contestant, data, (url) =>
-        measure<Measured>('subscribers.mjs', { ...loadOf(contestant, data, url), subscribers, publishers, events }),
+      const measured = await onFreshCopy(contestant, data, ({ url }) =>
+        fanOutOf(contestant, data, [url], { subscribers, events }),
       );
-      raw[contestant.name]?.push(Math.round(eventsTimesSubscribersPerSecond));
+      raw[contestant.name]?.push(measured);
     }
   }
   const medians = Object.fromEntries(Object.entries(raw).map(([name, values]) => [name, median(values)]));
@@ -35,12 +35,26 @@ export async function compareFanOut(data: BenchData, { rounds, seconds }: Plan):
   };
 }
 
-function loadOf(contestant: Contestant, data: BenchData, url: string) {
+/**
+ * @param urls of the nodes: the sockets are opened on them by turns, and the events are made on the first
+ * @returns events × subscribers in a second
+ */
+export async function fanOutOf(
+  contestant: Contestant,
+  data: BenchData,
+  urls: readonly string[],
+  amounts: { readonly subscribers: number; readonly events: number },
+): Promise<number> {
+  const load = { ...loadOf(contestant, data, urls), ...amounts, publishers };
+  return Math.round((await measure<Measured>('subscribers.mjs', load)).eventsTimesSubscribersPerSecond);
+}
+
+function loadOf(contestant: Contestant, data: BenchData, urls: readonly string[]) {
   const authorization = `Bearer ${data.secret}`;
   const headers = { 'content-type': 'application/json', authorization };
-  if (contestant !== ours) return { url, messages: [], publish: [{ path: '/', headers, body: sample }] };
+  if (contestant.args !== ours.args) return { urls, messages: [], publish: [{ path: '/', headers, body: sample }] };
   return {
-    url: `${url}/graphql`,
+    urls: urls.map((url) => `${url}/graphql`),
     messages: [
       JSON.stringify({ type: 'connection_init', payload: { authorization } }),
       JSON.stringify({ id: '9d6b5a53-2d6c-4b6e-a3a3-0f4f6b1c2d3e', type: 'subscribe', payload: { query } }),

@@ -3,7 +3,7 @@ import { cpSync, readFileSync, writeFileSync } from 'node:fs';
 import { createAccount } from '../../src/domain/accounts.ts';
 import { openSqliteStorage } from '../../src/storage/sqlite/storage.ts';
 import { type BenchData, portsOn } from './data.ts';
-import { type Contestant, ours, peer, remove, type Served, serve } from './processes.ts';
+import { type Contestant, ours, peer, remove, serve } from './processes.ts';
 import { median, onFreshCopy } from './throughput.ts';
 
 // How the cost grows with what is there, and what the service costs while it does nothing.
@@ -57,7 +57,9 @@ export async function compareSizes(
   large: BenchData,
   { samples, deep }: { readonly samples: number; readonly deep: number },
 ): Promise<CostResult[]> {
-  return await onCopies([small, large], async ([few, many]) => {
+  const onCopies = (run: (fewUrl: string, manyUrl: string) => Promise<CostResult[]>): Promise<CostResult[]> =>
+    onFreshCopy(ours, small, (few) => onFreshCopy(ours, large, (many) => run(few.url, many.url)));
+  return await onCopies(async (fewUrl, manyUrl) => {
     const probes = (data: BenchData, cursor: string): Probe[] => [
       { name: 'first page', request: () => ({ path: '/v1/conversations?limit=20' }) },
       {
@@ -74,15 +76,15 @@ export async function compareSizes(
       { name: 'next page, far down', request: () => ({ path: `/v1/conversations?limit=20&after=${cursor}` }) },
       { name: 'analytics of 30 days', request: () => ({ path: '/v1/analytics' }) },
     ];
-    const fewProbes = probes(small, await cursorAtDepth(few.url, small.secret, 5_000));
-    const manyProbes = probes(large, await cursorAtDepth(many.url, large.secret, deep));
+    const fewProbes = probes(small, await cursorAtDepth(fewUrl, small.secret, 5_000));
+    const manyProbes = probes(large, await cursorAtDepth(manyUrl, large.secret, deep));
     const results: CostResult[] = [];
     let listMs = 1;
     for (const [index, probe] of manyProbes.entries()) {
       const raw: { few: number[]; many: number[] } = { few: [], many: [] };
       for (let sample = -20; sample < samples; sample++) {
-        const fewMs = await timeOf(few.url, small.secret, (fewProbes[index] as Probe).request(sample + 20));
-        const manyMs = await timeOf(many.url, large.secret, probe.request(sample + 20));
+        const fewMs = await timeOf(fewUrl, small.secret, (fewProbes[index] as Probe).request(sample + 20));
+        const manyMs = await timeOf(manyUrl, large.secret, probe.request(sample + 20));
         if (sample < 0) continue; // until it is compiled
         raw.few.push(fewMs);
         raw.many.push(manyMs);
@@ -154,7 +156,7 @@ interface ReadTimes {
 }
 
 async function timeReadsAmongWrites(contestant: Contestant, data: BenchData, seconds: number): Promise<ReadTimes> {
-  return await onFreshCopy(contestant, data, async (url) => {
+  return await onFreshCopy(contestant, data, async ({ url }) => {
     const read = (index: number) =>
       timeOf(url, data.secret, { path: `/v1/conversations/${data.withMessages[index % data.withMessages.length]}` });
     for (let index = 0; index < 300; index++) await read(index);
@@ -209,7 +211,7 @@ export async function startTime(data: BenchData, times: number): Promise<CostRes
 
 /** The most memory that is resident under a load of reads and writes. */
 export async function memoryUnderLoad(data: BenchData, seconds: number): Promise<CostResult> {
-  return await onCopies([data], async ([server]) => {
+  return await onFreshCopy(ours, data, async (server) => {
     const requests = data.withMessages.flatMap((id) => [
       { method: 'GET', path: `/v1/conversations/${id}` },
       { method: 'GET', path: '/v1/conversations?limit=20' },
@@ -308,26 +310,6 @@ async function openIdle(
     idle.on('close', () => reject(new Error('The idle sockets did not stay open')));
   });
   return { close: () => idle.removeAllListeners('close').kill() };
-}
-
-async function onCopies<T>(
-  originals: readonly BenchData[],
-  run: (servers: [Served, Served]) => Promise<T>,
-): Promise<T> {
-  const servers: Served[] = [];
-  const paths = originals.map(({ path }) => `${path}.copy`);
-  try {
-    for (const [index, data] of originals.entries()) {
-      const path = paths[index] as string;
-      remove(path);
-      cpSync(data.path, path);
-      servers.push(await serve(ours, { ...data, path }));
-    }
-    return await run(servers as [Served, Served]);
-  } finally {
-    for (const server of servers) await server.stop();
-    paths.forEach(remove);
-  }
 }
 
 /** Only where there is a /proc. */

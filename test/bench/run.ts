@@ -15,6 +15,7 @@ import {
   readsAmongWrites,
   startTime,
 } from './growth.ts';
+import { compareBusyAccount, compareFanOutOfNodes } from './nodes.ts';
 import { plot } from './plot.ts';
 import { withPostgres } from './postgres.ts';
 import { searchTimes } from './search.ts';
@@ -60,7 +61,17 @@ const chosen = [
   { name: 'Fan-out to 1,000 sockets', run: (data: BenchData) => compareFanOut(data, plan) },
   comparison(repeated),
 ].filter(({ name }) => name.toLowerCase().includes(only));
-const chosenOnPostgres = postgresWorks.map(comparison).filter(({ name }) => name.toLowerCase().includes(only));
+const chosenOnPostgres = [
+  ...postgresWorks.map(comparison),
+  {
+    name: 'PostgreSQL: sends of one account to two nodes',
+    run: (data: BenchData) => compareBusyAccount(data, plan),
+  },
+  {
+    name: 'PostgreSQL: fan-out to 1,000 sockets on two nodes',
+    run: (data: BenchData) => compareFanOutOfNodes(data, plan),
+  },
+].filter(({ name }) => name.toLowerCase().includes(only));
 const sizes = { small: 10_000, large: options.quick ? 100_000 : 1_000_000, withMessages: 1_000 };
 const quickGrowth = { samples: 100, deep: 50_000 };
 const fullGrowth = { samples: 400, deep: 100_000 };
@@ -89,8 +100,8 @@ try {
   };
   if (chosen.length > 0) await runAll(chosen, await makeData(join(temporary, 'bench.db'), amounts));
   if (chosenOnPostgres.length > 0) {
-    await withPostgres(temporary, async (database) => {
-      await runAll(chosenOnPostgres, await makePostgresData(database, amounts));
+    await withPostgres(temporary, async (newDatabase) => {
+      await runAll(chosenOnPostgres, await makePostgresData(await newDatabase(), amounts));
     });
   }
   if (results.length > 0) console.log(`\n${inWords()}`);
@@ -104,6 +115,17 @@ try {
       costResults.push(...measured);
       measured.forEach(printCost);
     }
+  }
+  if ('cost: growth on postgresql'.includes(only)) {
+    console.log(`\nGrowth on PostgreSQL, with ${sizes.large} conversations (and ${sizes.small} to compare)`);
+    const { withMessages } = sizes;
+    const measured = await withPostgres(temporary, async (newDatabase) => {
+      const small = await makePostgresData(await newDatabase(), { conversations: sizes.small, withMessages });
+      const large = await makePostgresData(await newDatabase(), { conversations: sizes.large, withMessages });
+      return await compareSizes(small, large, options.quick ? quickGrowth : fullGrowth);
+    });
+    costResults.push(...measured.map((result) => ({ ...result, name: `PostgreSQL: ${result.name}` })));
+    measured.forEach(printCost);
   }
   if ('cost: filters'.includes(only)) {
     const conversations = options.quick ? 50_000 : 1_000_000;

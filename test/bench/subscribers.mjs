@@ -5,9 +5,9 @@ import { fail, frameOf, isPing, openSocket, pong } from './wire.mjs';
 // Many subscribers of one stream of events, in a process of its own: it opens their sockets by hand and only
 // counts frames, so that it is not what is measured. Then it makes events, and waits until all have all.
 
-const { url, subscribers, messages, publish, events, publishers } = JSON.parse(readFileSync(0, 'utf8'));
+const { urls, subscribers, messages, publish, events, publishers } = JSON.parse(readFileSync(0, 'utf8'));
 const patienceMs = 120_000;
-const { hostname, port } = new URL(url);
+const { hostname, port } = new URL(urls[0]);
 const agent = new Agent({ keepAlive: true, maxSockets: publishers });
 
 setTimeout(() => fail(new Error('It takes too long')), patienceMs);
@@ -40,7 +40,7 @@ function frameReader(socket, onFrame) {
 }
 
 /** Opens a socket and says on it what subscribes it. */
-function subscribe(onFrame) {
+function subscribe(url, onFrame) {
   return new Promise((resolve) => {
     const socket = openSocket(url);
     let head = '';
@@ -104,7 +104,7 @@ async function run(count) {
 
 const expectedBefore = messages.length > 0 ? subscribers : 0; // the acknowledgement
 const sockets = [];
-for (let index = 0; index < subscribers; index++) sockets.push(await subscribe(onFrame));
+for (let index = 0; index < subscribers; index++) sockets.push(await subscribe(urls[index % urls.length], onFrame));
 while (received < expectedBefore) await new Promise((resolve) => setTimeout(resolve, 20));
 await new Promise((resolve) => setTimeout(resolve, 300)); // until the last one has subscribed
 await run(Math.ceil(events / 10)); // until it is compiled

@@ -2,7 +2,7 @@ import { cpSync } from 'node:fs';
 import { setTimeout as pause } from 'node:timers/promises';
 import { encodeCursor } from '../../src/domain/paging.ts';
 import type { BenchData, Tenant } from './data.ts';
-import { alone, type Contestant, measure, ours, ours2, peer, remove, serve } from './processes.ts';
+import { alone, type Contestant, measure, ours, ours2, peer, remove, type Served, serve } from './processes.ts';
 
 interface Request {
   readonly method: string;
@@ -60,6 +60,9 @@ function ofEach(
     withMessages.map((id, index) => request({ authorization: `Bearer ${secret}` }, id, index)),
   );
 }
+
+/** Sends to each conversation with messages of one account. */
+export const sendsOf = (tenant: Tenant): Request[] => ofEach({ tenants: [tenant] }, send);
 
 const rest = { peers: ['fastify', 'bare'], aims: { fastify: 0.95 } };
 const graphql = { peers: ['mercurius', 'apollo', 'bare'], aims: { mercurius: 1, apollo: 2.5 } };
@@ -141,7 +144,7 @@ export const repeated: Work = {
   requests: ({ tenants: [asking] }) => [list(keyOf(asking as Tenant))],
 };
 
-interface Load {
+export interface Load {
   readonly requests: number;
   readonly requestsPerSecond: number;
   readonly bytesPerRequest: number;
@@ -187,7 +190,7 @@ export async function compare(
   const beside = work.beside?.(data) ?? [];
   for (let round = 0; round < rounds; round++) {
     for (const contestant of round % 2 === 0 ? contestants : contestants.toReversed()) {
-      const result = await onFreshCopy(contestant, data, async (url) => {
+      const result = await onFreshCopy(contestant, data, async ({ url }) => {
         const ended = new AbortController();
         const sending = sendBeside(url, beside, ended.signal);
         await measure<Load>('load.mjs', { ...load, url, seconds: work.warmUpSeconds ?? 1 }); // until it is compiled
@@ -226,12 +229,12 @@ async function sendBeside(url: string, requests: readonly Request[], ended: Abor
 export async function onFreshCopy<T>(
   contestant: Contestant,
   data: BenchData,
-  run: (url: string) => Promise<T>,
+  run: (server: Served) => Promise<T>,
 ): Promise<T> {
   const copy = await (data.postgres === undefined ? copyOfFile(data.path) : data.postgres.copy());
   const server = await serve(contestant, copy);
   try {
-    return await run(server.url);
+    return await run(server);
   } finally {
     await server.stop();
     await copy.remove();

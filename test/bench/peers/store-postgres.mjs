@@ -45,10 +45,22 @@ export async function one(accountId, id, limit = null) {
   return row && { ...conversationOf(row), messages: messages.map((message) => messageOf(message, id)) };
 }
 
+/** Whether a send is also an event of the account's log, with the next number of it. */
+const hasLog = process.env.BENCH_LOG === 'ordered';
+
+const nextOfLog = (tx, accountId) => tx`UPDATE account_totals SET event_sequence = event_sequence + 1
+  WHERE account_id = ${accountId} RETURNING event_sequence AS sequence`;
+
+const append = (tx, accountId, sequence, { id, conversationId }, now) =>
+  tx`INSERT INTO events (account_id, sequence, id, type, conversation_id, timestamp, data)
+    VALUES (${accountId}, ${sequence}, ${id}, 'message.sent', ${conversationId}, ${now}, '{}')`;
+
 export function send(accountId, id, input) {
   return sql.begin(async (tx) => {
-    const [row] = await tx`SELECT message_count FROM conversations
-      WHERE account_id = ${accountId} AND id = ${id} FOR UPDATE`;
+    const [[row], [event]] = await Promise.all([
+      tx`SELECT message_count FROM conversations WHERE account_id = ${accountId} AND id = ${id} FOR UPDATE`,
+      hasLog ? nextOfLog(tx, accountId) : [],
+    ]);
     if (row === undefined) return undefined;
     const now = Date.now();
     const message = newMessage(id, row.message_count + 1, input, now);
@@ -58,6 +70,7 @@ export function send(accountId, id, input) {
       tx`UPDATE conversations SET message_count = ${message.sequence}, last_message = ${lastMessageOf(message, now)},
         last_activity_at = ${now}, updated_at = ${now}, version = version + 1
         WHERE account_id = ${accountId} AND id = ${id}`,
+      event && append(tx, accountId, event.sequence, message, now),
     ]);
     return message;
   });

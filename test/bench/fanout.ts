@@ -52,6 +52,7 @@ export async function fanOutOf(
 function loadOf(contestant: Contestant, data: BenchData, urls: readonly string[]) {
   const authorization = `Bearer ${data.secret}`;
   const headers = { 'content-type': 'application/json', authorization };
+  // The broadcast has no subscriptions to ask for.
   if (contestant.args !== ours.args) return { urls, messages: [], publish: [{ path: '/', headers, body: sample }] };
   return {
     urls: urls.map((url) => `${url}/graphql`),

@@ -101,7 +101,6 @@ function isPostgres(url: string): boolean {
   return /^postgres(ql)?:/.test(url);
 }
 
-const fileExample = 'file:data/conversations.db';
 const postgresExample = 'postgres://USER:PASSWORD@HOST/NAME';
 
 function postgresFault(url: string): string | undefined {
@@ -115,7 +114,7 @@ export function databaseFault(url: string): string | undefined {
   const path = pathOf(url);
   if (isPostgres(url)) return postgresFault(url);
   if (!/^file:./.test(url))
-    return `must be a file, such as ${fileExample}, or a PostgreSQL database, such as ${postgresExample}`;
+    return `must be a file, such as file:data/conversations.db, or a PostgreSQL database, such as ${postgresExample}`;
   if (/[?#]/.test(url)) return 'must be file:PATH without parameters; in a path, write ? as %3F and # as %23';
   if (path === undefined) return 'holds a % that begins no escape; in a path, write % as %25';
   if (path.startsWith('//')) return 'must not name a host; write file:/PATH or file:PATH';

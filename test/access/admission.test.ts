@@ -197,27 +197,21 @@ describe('a revocation', () => {
   });
 
   test('by the command line, in another process, holds within 100 ms', { timeout: 60_000 }, async () => {
-    /** How long after it a request was sent that was still let in. */
-    const lateMs: number[] = [];
-    // One attempt may meet another process that takes the cores.
-    while (lateMs.length === 0 || (lateMs.length < 3 && Math.min(...lateMs) >= 100)) {
+    /** How long after it the last request was sent that was let in. One attempt may meet a process that takes the cores. */
+    let leastMs = Number.POSITIVE_INFINITY;
+    for (let attempt = 0; attempt < 3 && leastMs >= 100; attempt++) {
       const { id, secret } = await newKey();
       const client = clientOf(server.url, secret);
-      expect((await client.rest('GET', '/account')).status).toBe(200);
+      const get = async () => (await client.rest('GET', '/account')).status;
+      expect(await get()).toBe(200);
       await commandLine(server.database).json('key', 'revoke', id, '--account', account.account.id);
       const endedMs = performance.now();
-      let sentMs = endedMs;
-      const isLetIn = async (): Promise<boolean> => {
-        const nowMs = performance.now();
-        if ((await client.rest('GET', '/account')).status === 401) return false;
-        sentMs = nowMs;
-        return true;
-      };
-      while (await isLetIn()) expect(sentMs - endedMs).toBeLessThan(5_000);
-      lateMs.push(sentMs - endedMs);
+      let lastMs = 0;
+      for (let sentMs = endedMs; (await get()) !== 401; sentMs = performance.now()) lastMs = sentMs - endedMs;
+      leastMs = Math.min(leastMs, lastMs);
       expect((await client.graphql('{ account { id } }')).status).toBe(401);
     }
-    expect(Math.min(...lateMs)).toBeLessThan(100);
+    expect(leastMs).toBeLessThan(100);
   });
 });
 

@@ -6,7 +6,7 @@ import { createWebhook } from '../../src/domain/webhooks.ts';
 import { openSqliteStorage } from '../../src/storage/sqlite/storage.ts';
 import { type BenchData, portsOn } from './data.ts';
 import { ours, peer, remove, serve } from './processes.ts';
-import { median, type Plan, ratio, type WorkResult } from './throughput.ts';
+import { inRounds, type Plan, ratio, type WorkResult } from './throughput.ts';
 
 const webhooks = 8;
 
@@ -16,7 +16,6 @@ interface Received {
 
 /** Deliveries of a backlog to a receiver that takes all: ours claimed, signed and logged, the peer's only posted. */
 export async function compareDeliveries(data: BenchData, { rounds, seconds }: Plan): Promise<WorkResult> {
-  const raw: Record<string, number[]> = { ours: [], post: [] };
   const messages = seconds * 300;
   const path = `${data.path}.backlog`;
   const environment = {
@@ -25,31 +24,27 @@ export async function compareDeliveries(data: BenchData, { rounds, seconds }: Pl
     WEBHOOK_ALLOW_PRIVATE_NETWORKS: 'true',
   };
   let body = '';
-  for (let round = 0; round < rounds; round++) {
-    const contestants = [ours, peer('post')];
-    for (const contestant of round % 2 === 0 ? contestants : contestants.toReversed()) {
-      const receiver = await serve({ name: 'receiver', args: ['test/bench/receiver.mjs'] }, data, environment);
-      try {
-        if (contestant === ours) {
-          remove(path);
-          cpSync(data.path, path);
-          body = await makeBacklog({ ...data, path }, receiver.url, messages);
-        }
-        const sender = await serve(
-          contestant,
-          { ...data, path },
-          { ...environment, BENCH_RECEIVER: receiver.url, BENCH_BODY: body },
-        );
-        const { perSecond } = (await (await fetch(receiver.url)).json()) as Received;
-        raw[contestant.name]?.push(Math.round(perSecond));
-        await sender.stop();
-      } finally {
-        await receiver.stop();
+  const { raw, medians } = await inRounds([ours, peer('post')], rounds, async (contestant) => {
+    const receiver = await serve({ name: 'receiver', args: ['test/bench/receiver.mjs'] }, data, environment);
+    try {
+      if (contestant === ours) {
+        remove(path);
+        cpSync(data.path, path);
+        body = await makeBacklog({ ...data, path }, receiver.url, messages);
       }
+      const sender = await serve(
+        contestant,
+        { ...data, path },
+        { ...environment, BENCH_RECEIVER: receiver.url, BENCH_BODY: body },
+      );
+      const { perSecond } = (await (await fetch(receiver.url)).json()) as Received;
+      await sender.stop();
+      return Math.round(perSecond);
+    } finally {
+      await receiver.stop();
     }
-  }
+  });
   remove(path);
-  const medians = Object.fromEntries(Object.entries(raw).map(([name, values]) => [name, median(values)]));
   return {
     name: 'Webhook deliveries',
     unit: 'deliveries/s',

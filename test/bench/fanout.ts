@@ -1,6 +1,6 @@
 import type { BenchData } from './data.ts';
 import { type Contestant, measure, ours, peer } from './processes.ts';
-import { median, onFreshCopy, type Plan, ratio, type WorkResult } from './throughput.ts';
+import { inRounds, onFreshCopy, type Plan, ratio, type WorkResult } from './throughput.ts';
 
 const query = `subscription { messageReceived {
   id type timestamp sequence cursor message { id sender content createdAt } conversation { conversationId status messageCount }
@@ -15,17 +15,10 @@ interface Measured {
 /** Events to many sockets: ours logged, authorised and asked for by GraphQL, the peer's as they come. */
 export async function compareFanOut(data: BenchData, { rounds, seconds }: Plan): Promise<WorkResult> {
   const contestants = [ours, peer('broadcast')];
-  const raw: Record<string, number[]> = { ours: [], broadcast: [] };
-  const events = seconds * 40;
-  for (let round = 0; round < rounds; round++) {
-    for (const contestant of round % 2 === 0 ? contestants : contestants.toReversed()) {
-      const measured = await onFreshCopy(contestant, data, ({ url }) =>
-        fanOutOf(contestant, data, [url], { subscribers, events }),
-      );
-      raw[contestant.name]?.push(measured);
-    }
-  }
-  const medians = Object.fromEntries(Object.entries(raw).map(([name, values]) => [name, median(values)]));
+  const amounts = { subscribers, events: seconds * 40 };
+  const { raw, medians } = await inRounds(contestants, rounds, (contestant) =>
+    onFreshCopy(contestant, data, ({ url }) => fanOutOf(contestant, data, [url], amounts)),
+  );
   return {
     name: 'Fan-out to 1,000 sockets',
     unit: 'events × subscribers/s',

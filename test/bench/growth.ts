@@ -57,61 +57,61 @@ export async function compareSizes(
   large: BenchData,
   { samples, deep }: { readonly samples: number; readonly deep: number },
 ): Promise<CostResult[]> {
-  const onCopies = (run: (fewUrl: string, manyUrl: string) => Promise<CostResult[]>): Promise<CostResult[]> =>
-    onFreshCopy(ours, small, (few) => onFreshCopy(ours, large, (many) => run(few.url, many.url)));
-  return await onCopies(async (fewUrl, manyUrl) => {
-    const probes = (data: BenchData, cursor: string): Probe[] => [
-      { name: 'first page', request: () => ({ path: '/v1/conversations?limit=20' }) },
-      {
-        name: 'one conversation',
-        request: (index) => ({ path: `/v1/conversations/${data.withMessages[index % data.withMessages.length]}` }),
-      },
-      {
-        name: 'send a message',
-        request: (index) => ({
-          path: `/v1/conversations/${data.withMessages[index % data.withMessages.length]}/messages`,
-          body: { content: 'It will be with you tomorrow.', sender: 'agent' },
-        }),
-      },
-      { name: 'next page, far down', request: () => ({ path: `/v1/conversations?limit=20&after=${cursor}` }) },
-      { name: 'analytics of 30 days', request: () => ({ path: '/v1/analytics' }) },
-    ];
-    const fewProbes = probes(small, await cursorAtDepth(fewUrl, small.secret, 5_000));
-    const manyProbes = probes(large, await cursorAtDepth(manyUrl, large.secret, deep));
-    const results: CostResult[] = [];
-    let listMs = 1;
-    for (const [index, probe] of manyProbes.entries()) {
-      const raw: { few: number[]; many: number[] } = { few: [], many: [] };
-      for (let sample = -20; sample < samples; sample++) {
-        const fewMs = await timeOf(fewUrl, small.secret, (fewProbes[index] as Probe).request(sample + 20));
-        const manyMs = await timeOf(manyUrl, large.secret, probe.request(sample + 20));
-        if (sample < 0) continue; // until it is compiled
-        raw.few.push(fewMs);
-        raw.many.push(manyMs);
+  return await onFreshCopy(ours, small, (few) =>
+    onFreshCopy(ours, large, async (many) => {
+      const probes = (data: BenchData, cursor: string): Probe[] => [
+        { name: 'first page', request: () => ({ path: '/v1/conversations?limit=20' }) },
+        {
+          name: 'one conversation',
+          request: (index) => ({ path: `/v1/conversations/${data.withMessages[index % data.withMessages.length]}` }),
+        },
+        {
+          name: 'send a message',
+          request: (index) => ({
+            path: `/v1/conversations/${data.withMessages[index % data.withMessages.length]}/messages`,
+            body: { content: 'It will be with you tomorrow.', sender: 'agent' },
+          }),
+        },
+        { name: 'next page, far down', request: () => ({ path: `/v1/conversations?limit=20&after=${cursor}` }) },
+        { name: 'analytics of 30 days', request: () => ({ path: '/v1/analytics' }) },
+      ];
+      const fewProbes = probes(small, await cursorAtDepth(few.url, small.secret, 5_000));
+      const manyProbes = probes(large, await cursorAtDepth(many.url, large.secret, deep));
+      const results: CostResult[] = [];
+      let listMs = 1;
+      for (const [index, probe] of manyProbes.entries()) {
+        const raw: { few: number[]; many: number[] } = { few: [], many: [] };
+        for (let sample = -20; sample < samples; sample++) {
+          const fewMs = await timeOf(few.url, small.secret, (fewProbes[index] as Probe).request(sample + 20));
+          const manyMs = await timeOf(many.url, large.secret, probe.request(sample + 20));
+          if (sample < 0) continue; // until it is compiled
+          raw.few.push(fewMs);
+          raw.many.push(manyMs);
+        }
+        const [fewMs, manyMs] = [median(raw.few), median(raw.many)];
+        if (index === 0) listMs = manyMs;
+        const figures = { fewMs: rounded(fewMs), manyMs: rounded(manyMs) };
+        if (probe.name.startsWith('analytics')) {
+          results.push({
+            name: `${probe.name} to a first page`,
+            unit: '×',
+            value: rounded(manyMs / listMs),
+            atMost: 20,
+            raw: figures,
+          });
+        } else {
+          results.push({
+            name: `${probe.name}, 100 times the data`,
+            unit: '×',
+            value: rounded(manyMs / fewMs),
+            atMost: 1.2,
+            raw: figures,
+          });
+        }
       }
-      const [fewMs, manyMs] = [median(raw.few), median(raw.many)];
-      if (index === 0) listMs = manyMs;
-      const figures = { fewMs: rounded(fewMs), manyMs: rounded(manyMs) };
-      if (probe.name.startsWith('analytics')) {
-        results.push({
-          name: `${probe.name} to a first page`,
-          unit: '×',
-          value: rounded(manyMs / listMs),
-          atMost: 20,
-          raw: figures,
-        });
-      } else {
-        results.push({
-          name: `${probe.name}, 100 times the data`,
-          unit: '×',
-          value: rounded(manyMs / fewMs),
-          atMost: 1.2,
-          raw: figures,
-        });
-      }
-    }
-    return results;
-  });
+      return results;
+    }),
+  );
 }
 
 /**

@@ -2,7 +2,7 @@ import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import type { BenchData } from './data.ts';
 import { fanOutOf } from './fanout.ts';
 import { type Contestant, measure, ours, peer, type Served, serve } from './processes.ts';
-import { type Load, median, type Plan, ratio, sendsOf, type WorkResult } from './throughput.ts';
+import { inRounds, type Load, type Plan, ratio, sendsOf, type WorkResult } from './throughput.ts';
 
 // Two nodes on one PostgreSQL database.
 
@@ -50,21 +50,6 @@ export async function compareFanOutOfNodes(data: BenchData, { rounds, seconds }:
   );
   const ratios = { [single.name]: { ratio: ratio(medians[ours.name], medians[single.name]), aim: undefined } };
   return { name, unit: 'events × subscribers/s', raw, median: medians, ratios };
-}
-
-async function inRounds(
-  contestants: readonly Contestant[],
-  rounds: number,
-  run: (contestant: Contestant) => Promise<number>,
-): Promise<{ raw: Record<string, number[]>; medians: Record<string, number> }> {
-  const raw: Record<string, number[]> = Object.fromEntries(contestants.map(({ name }) => [name, []]));
-  for (let round = 0; round < rounds; round++) {
-    for (const contestant of round % 2 === 0 ? contestants : contestants.toReversed()) {
-      raw[contestant.name]?.push(await run(contestant));
-    }
-  }
-  const medians = Object.fromEntries(Object.entries(raw).map(([name, values]) => [name, median(values)]));
-  return { raw, medians };
 }
 
 /** Runs with several processes of a contestant on one fresh copy of the database. */

@@ -226,6 +226,22 @@ async function sendBeside(url: string, requests: readonly Request[], ended: Abor
   }
 }
 
+/** What each contestant achieves in each round, in reversed order every other time, and the medians. */
+export async function inRounds(
+  contestants: readonly Contestant[],
+  rounds: number,
+  run: (contestant: Contestant) => Promise<number>,
+): Promise<{ raw: Record<string, number[]>; medians: Record<string, number> }> {
+  const raw: Record<string, number[]> = Object.fromEntries(contestants.map(({ name }) => [name, []]));
+  for (let round = 0; round < rounds; round++) {
+    for (const contestant of round % 2 === 0 ? contestants : contestants.toReversed()) {
+      raw[contestant.name]?.push(await run(contestant));
+    }
+  }
+  const medians = Object.fromEntries(Object.entries(raw).map(([name, values]) => [name, median(values)]));
+  return { raw, medians };
+}
+
 export async function onFreshCopy<T>(
   contestant: Contestant,
   data: BenchData,

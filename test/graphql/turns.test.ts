@@ -59,14 +59,17 @@ test.each([
 ])('ten thousand pages %s are no single step, however little is read for them', async (_, field, code) => {
   const query = `{ conversations(first: 100) { nodes { ${many(108, (i) => `m${i}: ${field}`)} } } }`;
   await client.graphql(query); // its document is known from here on
-  let leastMs = Number.POSITIVE_INFINITY;
+  let leastShare = 1;
   // One attempt may meet a collection of garbage.
   for (let attempt = 0; attempt < 5; attempt++) {
+    const before = process.threadCpuUsage();
     const longestMs = await longestTurnMs(async () => {
       const { errors } = await client.graphql(query);
       expect(errors?.[0]?.extensions.code).toBe(code);
     });
-    leastMs = Math.min(leastMs, longestMs);
+    const { user, system } = process.threadCpuUsage(before);
+    // A step is 40 ms at most where the machine is not busy; on any it is a part of the whole.
+    leastShare = Math.min(leastShare, longestMs <= 40 ? 0 : longestMs / ((user + system) / 1_000));
   }
-  expect(leastMs).toBeLessThan(40);
+  expect(leastShare).toBeLessThan(1 / 4);
 });

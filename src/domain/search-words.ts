@@ -4,6 +4,13 @@
 // Khmer and Burmese have no spaces between words: there a run of characters takes the place of a word, and any part of
 // it is found. An index knows such a run by its pairs of neighbouring characters.
 
+import type { Visitor } from './conversation-record.ts';
+
+/** A conversation's own text. */
+export function conversationText({ subject, visitor }: { subject: string | null; visitor: Visitor | null }): string {
+  return [subject, visitor?.name, visitor?.email].filter((part) => part != null).join('\n');
+}
+
 /** What is between words, in any script. A symbol is not: `№ 5` is found as `no 5`. */
 const chunks = /[^\p{Z}\p{P}\p{Cc}$+<=>^`\|~]+/gv;
 const ascii = /^[\0-\x7f]*$/;

@@ -1,6 +1,6 @@
 import * as z from 'zod';
 import { choices } from './choices.ts';
-import { type Conversation, conversationShape, conversationView, type Visitor } from './conversation-record.ts';
+import { type Conversation, conversationShape, conversationView } from './conversation-record.ts';
 import type { Status } from './lifecycle.ts';
 import { statuses } from './lifecycle.ts';
 import { type Message, messageShape } from './message-record.ts';
@@ -15,7 +15,7 @@ import {
   limitInput,
   totalInput,
 } from './paging.ts';
-import { SearchWords } from './search-words.ts';
+import { conversationText, SearchWords } from './search-words.ts';
 import type { Storage } from './storage-port.ts';
 import { someTagsInput } from './tags.ts';
 import { line, prose } from './text.ts';
@@ -107,11 +107,6 @@ export interface FoundText {
   readonly sequence: number;
   /** Its place among all texts of the account, in the order in which they came. */
   readonly place: number;
-}
-
-/** A conversation's own text. */
-export function conversationText({ subject, visitor }: { subject: string | null; visitor: Visitor | null }): string {
-  return [subject, visitor?.name, visitor?.email].filter((part) => part != null).join('\n');
 }
 
 const sort = '-createdAt';

@@ -1,7 +1,7 @@
 import type { StoredConversation } from '../../domain/conversation-record.ts';
 import type { ConversationFilter } from '../../domain/conversations.ts';
 import { statuses } from '../../domain/lifecycle.ts';
-import { conversationText } from '../../domain/search.ts';
+import { conversationText } from '../../domain/search-words.ts';
 import type { ConversationReads, ConversationWrites } from '../../domain/storage-port.ts';
 import { comparableEmail } from '../../domain/text.ts';
 import { emptySlice, sliceOf } from '../lists.ts';

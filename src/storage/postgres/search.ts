@@ -1,4 +1,5 @@
-import { conversationText, type FoundText, type SearchFilter, type SearchQuery } from '../../domain/search.ts';
+import type { FoundText, SearchFilter, SearchQuery } from '../../domain/search.ts';
+import { conversationText } from '../../domain/search-words.ts';
 import type { SearchReads, SearchWrites } from '../../domain/storage-port.ts';
 import { scheduler } from '../../runtime/scheduler.ts';
 import { fromJson } from '../rows/values.ts';

@@ -1,6 +1,5 @@
 import type { Visitor } from '../../domain/conversation-record.ts';
-import { conversationText } from '../../domain/search.ts';
-import { termsOf } from '../../domain/search-words.ts';
+import { conversationText, termsOf } from '../../domain/search-words.ts';
 import type { SearchWrites } from '../../domain/storage-port.ts';
 import { TimeBudget } from '../../domain/time-budget.ts';
 import { fromJson, type Json } from '../rows/values.ts';

@@ -1,5 +1,5 @@
 import { styleText } from 'node:util';
-import { Command } from 'commander';
+import { Command, CommanderError } from 'commander';
 import { ConfigError } from '../config.ts';
 import { DomainError, type Fault, worded } from '../domain/errors.ts';
 import { OperatorError } from '../server/operator-error.ts';
@@ -31,9 +31,10 @@ To begin:
   conversation-service account create --name "Acme Support" --plan pro
   conversation-service serve`;
 
-/** Runs the command that the arguments name. A failure is printed and sets the exit code to 1. */
+/** Runs the command that the arguments name. A failure is printed and sets the exit code. */
 export async function run(argv: readonly string[]): Promise<void> {
   const program = new Command('conversation-service')
+    .exitOverride()
     .description('Conversations, messages and events, over REST and GraphQL')
     .version(version, '--version', 'print the version')
     .configureOutput({ outputError: (text, write) => write(`${inRed(`${sentence(text)} See --help.`)}\n`) })
@@ -54,8 +55,10 @@ export async function run(argv: readonly string[]): Promise<void> {
   try {
     await program.parseAsync(argv);
   } catch (error) {
-    console.error(inRed(explain(error)));
-    process.exitCode = 1;
+    // Commander has printed its own, which are not all mistakes: --help is one.
+    const isPrinted = error instanceof CommanderError;
+    if (!isPrinted) console.error(inRed(explain(error)));
+    process.exitCode = isPrinted ? error.exitCode : 1;
   }
 }
 

@@ -49,7 +49,7 @@ describe('account create', () => {
   });
 
   test('prints for people without --json, and takes a limit of the account’s own', async () => {
-    const { code, stdout } = await cli.run(
+    const { code, stdout } = await cli.runHere(
       ...['account', 'create', '--name', 'Acme', '--plan', 'trial', '--requests-per-hour', '7'],
     );
     expect(code).toBe(0);
@@ -60,7 +60,7 @@ describe('account create', () => {
   });
 
   test('takes no origins, which are for later', async () => {
-    const { code } = await cli.run(
+    const { code } = await cli.runHere(
       'account',
       'create',
       '--name',
@@ -74,7 +74,7 @@ describe('account create', () => {
   });
 
   test('tells each fault under the name of its option', async () => {
-    const { code, stdout, stderr } = await cli.run(
+    const { code, stdout, stderr } = await cli.runHere(
       ...['account', 'create', '--name', '', '--plan', 'pro', '--requests-per-hour', 'many'],
     );
     expect({ code, stdout }).toEqual({ code: 1, stdout: '' });
@@ -88,7 +88,7 @@ describe('account create', () => {
     ['-5', 'at least 1'],
     ['20000000000', 'at most 1000000000'],
   ])('with %s requests an hour is told how many there may be', async (number, bound) => {
-    const { stderr } = await cli.run(
+    const { stderr } = await cli.runHere(
       'account',
       'create',
       '--name',
@@ -108,10 +108,8 @@ test('account list shows every account, oldest first', async () => {
     const first = await other.account({ plan: 'trial' });
     const second = await other.account({ plan: 'pro', requestsPerHour: 12 });
     const its = commandLine(other.databasePath);
-    const [listed, { stdout }] = await Promise.all([
-      its.json<Account[]>('account', 'list'),
-      its.run('account', 'list'),
-    ]);
+    const listed = await its.json<Account[]>('account', 'list');
+    const { stdout } = await its.runHere('account', 'list');
     expect(listed).toEqual([first, second].map(({ account }) => ({ ...account, origins: [] })));
     const lines = stdout.trimEnd().split('\n');
     expect(lines).toEqual([
@@ -131,10 +129,11 @@ describe('account update', () => {
     expect(await policy()).toBe('"trial";q=100;w=3600');
     await cli.json('account', 'update', account.id, '--plan', 'business');
     expect(await policy()).toBe('"business";q=10000;w=3600');
-    await cli.json('account', 'update', account.id, '--requests-per-hour', '3');
+    await cli.jsonHere('account', 'update', account.id, '--requests-per-hour', '3');
     expect(await policy()).toBe('"business";q=3;w=3600');
     expect((await rest('GET', '/account')).status, 'its three earlier requests count').toBe(429);
-    const back = await cli.json<Account>('account', 'update', account.id, '--requests-per-hour', 'plan', '--name', 'N');
+    const args = ['account', 'update', account.id, '--requests-per-hour', 'plan', '--name', 'N'];
+    const back = await cli.jsonHere<Account>(...args);
     expect(back).toEqual({ ...account, name: 'N', plan: 'business', requestsPerHour: null, origins: [] });
     expect(await policy()).toBe('"business";q=10000;w=3600');
   });
@@ -146,19 +145,19 @@ describe('account update', () => {
     const call = async () => (await clientOf(server.url, minted.body.token).rest('GET', '/account', page)).status;
     expect(await call()).toBe(403);
     const origins = ['--origins', 'https://shop.example, http://localhost:5173'];
-    const changed = await cli.json('account', 'update', account.id, ...origins);
+    const changed = await cli.jsonHere('account', 'update', account.id, ...origins);
     expect(changed).toMatchObject({ origins: ['http://localhost:5173', 'https://shop.example'] });
     expect(await call()).toBe(200);
-    expect((await cli.run('account', 'update', account.id, '--origins', '')).stdout).toMatch(/ none$/m);
+    expect((await cli.runHere('account', 'update', account.id, '--origins', '')).stdout).toMatch(/ none$/m);
     expect(await call()).toBe(403);
-    const { stderr } = await cli.run('account', 'update', account.id, '--origins', 'https://shop.example/chat');
+    const { stderr } = await cli.runHere('account', 'update', account.id, '--origins', 'https://shop.example/chat');
     expect(stderr).toBe(
       '--origins must list origins such as https://shop.example, and "https://shop.example/chat" is not one; write https://shop.example.\n',
     );
   });
 
   test('says so when there is no such account', async () => {
-    const result = await cli.run('account', 'update', 'acct_00000000000000000000000000', '--plan', 'pro');
+    const result = await cli.runHere('account', 'update', 'acct_00000000000000000000000000', '--plan', 'pro');
     expect(result).toEqual({
       code: 1,
       stdout: '',

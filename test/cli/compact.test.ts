@@ -100,7 +100,7 @@ describe('compact', () => {
   test('of a database that is not there makes none', async () => {
     const folder = temporaryFolder();
     const path = join(folder, 'none.db');
-    expect(await commandLine(path).run('compact')).toEqual({
+    expect(await commandLine(path).runHere('compact')).toEqual({
       code: 1,
       stdout: '',
       stderr: `There is no database ${path}: DATABASE_URL says where it is, and \`serve\` makes it.\n`,

@@ -18,7 +18,7 @@ import { postgresServer } from '../support/postgres.ts';
 import { Receiver } from '../support/receiver.ts';
 import { storedAccount, storedConversation } from '../support/samples.ts';
 import { eventually } from '../support/wait.ts';
-import { type Ended, run, secretPattern, serve } from './program.ts';
+import { type Ended, run, runHere, secretPattern, serve } from './program.ts';
 
 const { database } = postgresServer();
 
@@ -51,6 +51,11 @@ function client(url: string): postgres.Sql {
 
 function copy(from: string, to: string, ...options: string[]): Promise<Ended> {
   return run(['copy', '--from', from, '--to', to, ...options]);
+}
+
+/** The same in this process. */
+function copyHere(from: string, to: string): Promise<Ended> {
+  return runHere(['copy', '--from', from, '--to', to]);
 }
 
 /** Does what the command does, without a process of its own. */
@@ -611,7 +616,7 @@ describe('a source that is not ready', () => {
     const connection = sqlite(file);
     connection.exec('DELETE FROM __drizzle_migrations WHERE created_at > 0 AND id > 3');
     connection.close();
-    const { code, stderr } = await copy(file, await emptyDatabase('file'));
+    const { code, stderr } = await copyHere(file, await emptyDatabase('file'));
     expect(code).toBe(1);
     expect(stderr).toContain('it is of an earlier version; run `migrate` on it first');
   });
@@ -622,22 +627,22 @@ describe('a source that is not ready', () => {
     const connection = sqlite(file);
     connection.exec(`INSERT INTO meta VALUES ('search_backlog', '{}')`);
     connection.close();
-    const { code, stderr } = await copy(file, await emptyDatabase('file'));
+    const { code, stderr } = await copyHere(file, await emptyDatabase('file'));
     expect(code).toBe(1);
     expect(stderr).toContain('let a server run on it until they are');
   });
 
   test('that is another kind of database, or is not there, is refused', async () => {
     const empty = await emptyDatabase('file');
-    expect(await copy(empty, await emptyDatabase('file'))).toEqual({
+    expect(await copyHere(empty, await emptyDatabase('file'))).toEqual({
       code: 1,
       stdout: '',
       stderr: `There is no database ${pathOf(empty)}.\n`,
     });
     const other = await emptyDatabase('file');
     sqlite(other).exec('CREATE TABLE things (id)');
-    const { stderr } = await copy(other, await emptyDatabase('file'));
+    const { stderr } = await copyHere(other, await emptyDatabase('file'));
     expect(stderr).toBe(`The database ${pathOf(other)} cannot be opened: it is not a database of this program.\n`);
-    expect((await copy(other, other)).stderr).toBe('A database cannot be copied to itself.\n');
+    expect((await copyHere(other, other)).stderr).toBe('A database cannot be copied to itself.\n');
   });
 });

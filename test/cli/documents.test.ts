@@ -48,7 +48,7 @@ describe('documents push', () => {
     ],
   ])('registers what %s has written, and the running server answers it at once', async (_, id, content) => {
     const file = manifest(content);
-    const push = () => cli.json('documents', 'push', file, '--account', account.account.id);
+    const push = () => cli.jsonHere('documents', 'push', file, '--account', account.account.id);
     expect(await push()).toEqual({ documents: 1 });
     expect(await push(), 'again').toEqual({ documents: 1 });
     expect((await account.post({ documentId: id })).body).toEqual(answered);
@@ -62,13 +62,14 @@ describe('documents push', () => {
       const { code, stdout } = await commandLine(other.databasePath).run('documents', 'push', manifest(many));
       expect({ code, stdout }).toEqual({ code: 0, stdout: 'Registered 250 documents.\n' });
       expect((await owner.rest('GET', '/documents')).body.pagination.total).toBe(250);
+      expect((await owner.post({ documentId: 'd249' })).body).toEqual(answered);
     } finally {
       await other.close();
     }
   });
 
   test('of an empty manifest does nothing', async () => {
-    const { code, stdout } = await cli.run('documents', 'push', manifest({}), '--account', account.account.id);
+    const { code, stdout } = await cli.runHere('documents', 'push', manifest({}), '--account', account.account.id);
     expect({ code, stdout }).toEqual({ code: 0, stdout: 'Registered 0 documents.\n' });
   });
 
@@ -80,7 +81,7 @@ describe('documents push', () => {
     ['a text', '"query"'],
   ])('refuses %s in one sentence', async (_, content) => {
     const file = manifest(content);
-    expect(await cli.run('documents', 'push', file, '--account', account.account.id)).toEqual({
+    expect(await cli.runHere('documents', 'push', file, '--account', account.account.id)).toEqual({
       code: 1,
       stdout: '',
       stderr: `${file} is no manifest: the JSON of GraphQL Code Generator, Relay, gql.tada or Apollo was expected.\n`,
@@ -111,22 +112,22 @@ describe('documents push', () => {
     ],
   ])('names the document at fault, and registers none: %s', async (_, content, stderr) => {
     const owner = await server.account();
-    const pushed = await cli.run('documents', 'push', manifest(content), '--account', owner.account.id);
+    const pushed = await cli.runHere('documents', 'push', manifest(content), '--account', owner.account.id);
     expect(pushed).toEqual({ code: 1, stdout: '', stderr });
     expect((await owner.rest('GET', '/documents')).body.data).toEqual([]);
   });
 
   test('says how many faults there are beyond the first ten', async () => {
     const many = Object.fromEntries(Array.from({ length: 12 }, (_, index) => [`d${index}`, '{ nothing }']));
-    const { stderr } = await cli.run('documents', 'push', manifest(many), '--account', account.account.id);
+    const { stderr } = await cli.runHere('documents', 'push', manifest(many), '--account', account.account.id);
     expect(stderr.trimEnd().split('\n')).toHaveLength(11);
     expect(stderr).toMatch(/There are 2 more faults\.\n$/);
   });
 
   test('refuses another text under a known id, in one sentence', async () => {
-    await cli.json('documents', 'push', manifest({ known: text }), '--account', account.account.id);
+    await cli.jsonHere('documents', 'push', manifest({ known: text }), '--account', account.account.id);
     const other = manifest({ known: 'query Other { account { name } }' });
-    const { code, stderr } = await cli.run('documents', 'push', other, '--account', account.account.id);
+    const { code, stderr } = await cli.runHere('documents', 'push', other, '--account', account.account.id);
     expect({ code, stderr }).toEqual({
       code: 1,
       stderr: 'The document `known` has another text; an id keeps its text.\n',
@@ -141,7 +142,7 @@ describe('documents push', () => {
       /^There is no such account: `account list` [^\n]*\.\n$/,
     ],
   ])('refuses %s', async (_, args, stderr) => {
-    const ended = await cli.run('documents', 'push', ...args());
+    const ended = await cli.runHere('documents', 'push', ...args());
     expect(ended).toEqual({ code: 1, stdout: '', stderr: expect.stringMatching(stderr) });
   });
 });

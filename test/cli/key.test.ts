@@ -37,7 +37,7 @@ test('a key works on the running server, within its scopes, until it is revoked'
 });
 
 test('without scopes a key may do everything, and without --json people can read it', async () => {
-  const { code, stdout } = await cli.run('key', 'create', ...itsAccount(), '--name', 'everything');
+  const { code, stdout } = await cli.runHere('key', 'create', ...itsAccount(), '--name', 'everything');
   expect(code).toBe(0);
   expect(stdout).toMatch(/^key_\w{26} {2}everything$/m);
   const secret = /^ +(cs_\S{43})$/m.exec(stdout)?.[1];
@@ -61,7 +61,7 @@ describe('key list', () => {
 
   test('has a line for each key without --json', async () => {
     const other = await server.account();
-    const { stdout } = await cli.run('key', 'list', '--account', other.account.id);
+    const { stdout } = await cli.runHere('key', 'list', '--account', other.account.id);
     expect(stdout.trimEnd().split('\n')).toEqual([
       expect.stringMatching(/^id +name +prefix +scopes +lastUsedAt +expiresAt +revokedAt$/),
       expect.stringMatching(/^key_\w{26} +first key +cs_\S{5} +conversations:read .*keys:manage +- +- +-$/),
@@ -89,6 +89,6 @@ test.each([
   const other = await server.account();
   const theirs: string = (await other.rest('GET', '/api-keys')).body.data[0].id;
   const given = args.map((arg) => (arg === 'ITS' ? account.account.id : arg === 'THEIRS' ? theirs : arg));
-  expect(await cli.run('key', ...given)).toEqual({ code: 1, stdout: '', stderr: `${sentence}\n` });
+  expect(await cli.runHere('key', ...given)).toEqual({ code: 1, stdout: '', stderr: `${sentence}\n` });
   expect((await other.rest('GET', '/account')).status, 'and nothing is revoked').toBe(200);
 });

@@ -9,7 +9,7 @@ import { systemClock } from '../../src/server/clock.ts';
 import type { Json } from '../support/client.ts';
 import { startTestServer, type TestServer } from '../support/server.ts';
 import { until } from '../support/wait.ts';
-import { run, start } from './program.ts';
+import { runHere, start } from './program.ts';
 
 // The command beside a running server, as somebody uses it who writes a receiver on their own machine.
 
@@ -168,7 +168,7 @@ test.each([
   ],
 ])('listen %j says what is wrong', async (args, words) => {
   const { environment } = await serverWithAccount();
-  const { code, stderr } = await run(['listen', ...args], { environment });
+  const { code, stderr } = await runHere(['listen', ...args], environment);
   expect(code).toBe(1);
   expect(stderr).toContain(words);
 });

@@ -1,6 +1,7 @@
 import { spawn } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
-import { onTestFinished } from 'vitest';
+import { onTestFinished, vi } from 'vitest';
+import { run as runProgram } from '../../src/cli/program.ts';
 
 // The program as its operator runs it: a process of its own, seen from outside only.
 
@@ -86,21 +87,54 @@ export function run(args: readonly string[], options: Options = {}): Promise<End
   return start(args, options).ended;
 }
 
-/** A command line on one database: a file, or the URL of another. */
+/**
+ * Runs the program to its end in this process, one at a time. Starting another takes far longer than what most commands
+ * do; of each command some test runs one.
+ */
+export async function runHere(args: readonly string[], environment: Record<string, string> = {}): Promise<Ended> {
+  const printed = { stdout: '', stderr: '' };
+  const spies = (['stdout', 'stderr'] as const).flatMap((name) => [
+    vi.spyOn(process[name], 'write').mockImplementation((text) => {
+      printed[name] += text;
+      return true;
+    }),
+    vi.spyOn(console, name === 'stdout' ? 'log' : 'error').mockImplementation((line: string) => {
+      printed[name] += `${line}\n`;
+    }),
+  ]);
+  const before = process.exitCode;
+  process.exitCode = 0;
+  for (const [name, value] of Object.entries(environment)) vi.stubEnv(name, value);
+  try {
+    await runProgram(['node', 'main.js', ...args]);
+    return { code: process.exitCode, ...printed };
+  } finally {
+    vi.unstubAllEnvs();
+    process.exitCode = before;
+    for (const spy of spies) spy.mockRestore();
+  }
+}
+
+/** A command line on one database: a file, or the URL of another. What ends with `Here` runs in this process. */
 export function commandLine(database: string): {
   run(...args: string[]): Promise<Ended>;
+  runHere(...args: string[]): Promise<Ended>;
   /** Runs with `--json`, and returns what it printed, parsed. */
   json<T>(...args: string[]): Promise<T>;
+  jsonHere<T>(...args: string[]): Promise<T>;
 } {
   const environment = { DATABASE_URL: database.includes('://') ? database : `file:${database}` };
   return {
     run: (...args) => run(args, { environment }),
-    async json<T>(...args: string[]) {
-      const { code, stdout, stderr } = await run([...args, '--json'], { environment });
-      if (code !== 0 || stderr !== '') throw new Error(`${args.join(' ')}: ${code}, ${stderr}`);
-      return JSON.parse(stdout) as T;
-    },
+    runHere: (...args) => runHere(args, environment),
+    json: async <T>(...args: string[]) => parsed<T>(await run([...args, '--json'], { environment })),
+    jsonHere: async <T>(...args: string[]) => parsed<T>(await runHere([...args, '--json'], environment)),
   };
+}
+
+function parsed<T>({ code, stdout, stderr }: Ended): T {
+  if (code !== 0 || stderr !== '') throw new Error(`It ended with ${code}: ${stderr}`);
+  return JSON.parse(stdout) as T;
 }
 
 export const secretPattern = /cs_[A-Za-z0-9_-]{43}/g;

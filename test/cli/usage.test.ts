@@ -8,17 +8,7 @@ import { describe, expect, test } from 'vitest';
 import manifest from '../../package.json' with { type: 'json' };
 import { longTest } from '../support/effort.ts';
 import { temporaryFolder } from '../support/files.ts';
-import { commandLine, run } from './program.ts';
-
-const helps = new Map<string, ReturnType<typeof run>>();
-
-/** What `--help` of a command prints, which is asked once. */
-function helpOf(...names: string[]): ReturnType<typeof run> {
-  const command = names.join(' ');
-  const help = helps.get(command) ?? run([...names, '--help']);
-  helps.set(command, help);
-  return help;
-}
+import { commandLine, run, runHere } from './program.ts';
 
 describe('--help', () => {
   test.each([
@@ -51,7 +41,7 @@ describe('--help', () => {
     ['restore', ['file', '--force', '--json']],
     ['copy', ['--from <url>', '--to <url>', '--json']],
   ])('of `%s` shows what it takes', async (command, parts) => {
-    const { code, stdout, stderr } = await helpOf(...command.split(' ').filter(Boolean));
+    const { code, stdout, stderr } = await runHere([...command.split(' ').filter(Boolean), '--help']);
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
     expect(stdout).toMatch(new RegExp(`^Usage: conversation-service ${command}`));
     for (const part of parts) expect(stdout).toContain(`  ${part}`);
@@ -100,9 +90,7 @@ describe('a command line that makes no sense is refused in one line, and does no
     ],
   ])('%s', async (line, expected) => {
     const folder = temporaryFolder();
-    const { code, stdout, stderr } = await run(line.split(' '), {
-      environment: { DATABASE_URL: `file:${join(folder, 'a.db')}` },
-    });
+    const { code, stdout, stderr } = await commandLine(join(folder, 'a.db')).runHere(...line.split(' '));
     expect({ code, stdout }).toEqual({ code: 1, stdout: '' });
     expect(stderr).toMatch(/^[^\n]+\n$/);
     if (typeof expected === 'string') expect(stderr.trimEnd()).toBe(expected);
@@ -113,14 +101,16 @@ describe('a command line that makes no sense is refused in one line, and does no
 
 /** What can be called, as the help tells. */
 async function commandsBelow(...names: string[]): Promise<string[][]> {
-  const { stdout } = await helpOf(...names);
+  const { stdout } = await runHere([...names, '--help']);
   // Of a command that there is not, it would be the help of all, and this without end.
   expect(stdout).toContain(['Usage: conversation-service', ...names, ''].join(' '));
   const [, listed = ''] = stdout.split('\nCommands:\n');
   const [section = ''] = listed.split('\n\n');
   const found = [...section.matchAll(/^ {2}(\w+)/gm)].flatMap(([, name = '']) => (name === 'help' ? [] : [name]));
   if (found.length === 0) return [names];
-  return (await Promise.all(found.map((name) => commandsBelow(...names, name)))).flat();
+  const commands: string[][] = [];
+  for (const name of found) commands.push(...(await commandsBelow(...names, name)));
+  return commands;
 }
 
 longTest(
@@ -131,19 +121,16 @@ longTest(
     // A database that cannot be made either: whatever an example would do, it comes no further.
     const file = join(temporaryFolder(), 'file');
     writeFileSync(file, '');
-    const environment = { DATABASE_URL: `file:${file}/a.db` };
+    const cli = commandLine(`${file}/a.db`);
     for (const names of commands) {
-      const { stdout } = await helpOf(...names);
+      const { stdout } = await runHere([...names, '--help']);
       expect(stdout).toContain('\n  --json');
       const [, examples = ''] = stdout.split('\nExamples:\n');
       const lines = (examples.split('\n\n')[0] ?? '').trim().split('\n');
       for (const line of lines) {
         expect(line).toContain(`conversation-service ${names.join(' ')}`);
         const [, ...words] = line.trim().match(/"[^"]*"|\S+/g) ?? [];
-        const { code, stderr } = await run(
-          words.map((word) => word.replaceAll('"', '')),
-          { environment },
-        );
+        const { code, stderr } = await cli.runHere(...words.map((word) => word.replaceAll('"', '')));
         expect(code).toBe(1);
         expect(stderr).toMatch(/There is no (database|file|folder) |cannot be opened/);
         expect(stderr).not.toContain('See --help.');
@@ -152,6 +139,11 @@ longTest(
   },
   60_000,
 );
+
+test.each(['account --help', 'serv', 'account list'])('a process of its own answers `%s` the same', async (line) => {
+  const cli = commandLine(join(temporaryFolder(), 'a.db'));
+  expect(await cli.run(...line.split(' '))).toEqual(await cli.runHere(...line.split(' ')));
+});
 
 test('--version prints the version', async () => {
   expect(await run(['--version'])).toEqual({ code: 0, stdout: `${manifest.version}\n`, stderr: '' });
@@ -176,7 +168,7 @@ test.skipIf(spawnSync('script', ['--version']).status !== 0)(
     const folder = temporaryFolder();
     const commands = ['--help', 'account list', 'account make'];
     const environment = { DATABASE_URL: `file:${join(folder, 'a.db')}` };
-    await run(['account', 'create', '--name', 'A', '--plan', 'pro'], { environment });
+    await commandLine(join(folder, 'a.db')).runHere('account', 'create', '--name', 'A', '--plan', 'pro');
     for (const command of commands) {
       const { stdout, stderr } = await run(command.split(' '), { environment });
       expect(stdout + stderr).not.toContain('\u001b');
@@ -217,7 +209,9 @@ test.each([
 ])('%s makes no database where there is none, and says so', async (line) => {
   const folder = temporaryFolder();
   const path = join(folder, 'a.db');
-  expect(await commandLine(path).run(...line.split(' '))).toEqual({
+  const { run, runHere } = commandLine(path);
+  const ask = line.startsWith('seed') ? run : runHere; // it listens for signals from its start on
+  expect(await ask(...line.split(' '))).toEqual({
     code: 1,
     stdout: '',
     stderr: `There is no database ${path}: DATABASE_URL says where it is, and \`serve\` makes it.\n`,
@@ -233,7 +227,7 @@ describe('a database that cannot be opened is told in one sentence', () => {
   ])('%s', async (_, make, reason) => {
     const path = join(temporaryFolder(), 'a.db');
     make(path);
-    const { code, stdout, stderr } = await commandLine(path).run('account', 'list');
+    const { code, stdout, stderr } = await commandLine(path).runHere('account', 'list');
     expect({ code, stdout }).toEqual({ code: 1, stdout: '' });
     expect(stderr).toMatch(/^[^\n]+\.\n$/);
     expect(stderr).toContain(`The database ${path} cannot be opened: ${reason}`);

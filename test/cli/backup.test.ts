@@ -6,13 +6,14 @@ import { backUp } from '../../src/storage/sqlite/backup.ts';
 import { openSqliteStorage } from '../../src/storage/sqlite/storage.ts';
 import { clientOf } from '../support/client.ts';
 import { temporaryFolder } from '../support/files.ts';
+import { putMigrated } from '../support/migrated-file.ts';
 import { storedAccount } from '../support/samples.ts';
 import { startTestServer } from '../support/server.ts';
 import { commandLine, serve, start } from './program.ts';
 
 /** A database that was in use, and is not. */
-async function madeDatabase(path = join(temporaryFolder(), 'data', 'a.db')): Promise<string> {
-  const storage = openSqliteStorage(path);
+async function madeDatabase(path = join(temporaryFolder(), 'a.db')): Promise<string> {
+  const storage = openSqliteStorage(await putMigrated(path));
   await storedAccount(storage);
   await storage.close();
   return path;
@@ -28,7 +29,7 @@ function accountsIn(path: string): number {
 function fill(path: string, megabytes: number): void {
   const database = new Database(path);
   database.exec('CREATE TABLE filler (bytes BLOB)');
-  const insert = database.prepare('INSERT INTO filler VALUES (randomblob(1000000))');
+  const insert = database.prepare('INSERT INTO filler VALUES (zeroblob(1000000))');
   database.transaction(() => {
     for (let count = 0; count < megabytes; count++) insert.run();
   })();
@@ -139,34 +140,26 @@ describe('a backup', () => {
 });
 
 describe('a backup is there or it is not', () => {
-  test.each(['SIGINT', 'SIGTERM', 'SIGHUP'] as const)('%s ends it, and leaves nothing behind', async (signal) => {
+  test('SIGINT, SIGTERM and SIGHUP end it, and leave nothing behind; SIGKILL leaves no file of its name', async () => {
     const path = await madeDatabase();
     fill(path, 80);
-    const folder = temporaryFolder();
-    const backup = start(['backup', join(folder, 'b.db')], { environment: { DATABASE_URL: `file:${path}` } });
-    await firstFileIn(folder);
-    backup.signal(signal);
-    expect(await backup.ended).toMatchObject({ code: null, stdout: '' });
-    expect(readdirSync(folder)).toEqual([]);
-  });
-
-  test('SIGKILL leaves no file of its name', async () => {
-    const path = await madeDatabase();
-    fill(path, 80);
-    const folder = temporaryFolder();
-    const file = join(folder, 'b.db');
-    const backup = start(['backup', file], { environment: { DATABASE_URL: `file:${path}` } });
-    await firstFileIn(folder);
-    backup.signal('SIGKILL');
-    await backup.ended;
-    expect(existsSync(file)).toBe(false);
+    for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGKILL'] as const) {
+      const folder = temporaryFolder();
+      const file = join(folder, 'b.db');
+      const backup = start(['backup', file], { environment: { DATABASE_URL: `file:${path}` } });
+      await firstFileIn(folder);
+      backup.signal(signal);
+      expect(await backup.ended, signal).toMatchObject({ code: null, stdout: '' });
+      if (signal === 'SIGKILL') expect(existsSync(file)).toBe(false);
+      else expect(readdirSync(folder), signal).toEqual([]);
+    }
   });
 
   test('a file of its name is kept, unless it is to be replaced', async () => {
     const path = await madeDatabase();
     const file = join(temporaryFolder(), 'b.db');
     writeFileSync(file, 'precious');
-    expect(await commandLine(path).run('backup', file)).toEqual({
+    expect(await commandLine(path).runHere('backup', file)).toEqual({
       code: 1,
       stdout: '',
       stderr: `${file} exists already; --force replaces it.\n`,

@@ -8,7 +8,7 @@ import {
   symlinkSync,
   writeFileSync,
 } from 'node:fs';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import Database from 'better-sqlite3';
 import { describe, expect, test } from 'vitest';
 import { backUp } from '../../src/storage/sqlite/backup.ts';
@@ -17,6 +17,7 @@ import { restore } from '../../src/storage/sqlite/restore.ts';
 import { openSqliteStorage } from '../../src/storage/sqlite/storage.ts';
 import { TestClock } from '../support/clock.ts';
 import { temporaryFolder } from '../support/files.ts';
+import { putMigrated } from '../support/migrated-file.ts';
 import { storedAccount } from '../support/samples.ts';
 import { run, serve } from './program.ts';
 
@@ -30,7 +31,8 @@ function modesIn(folder: string): Record<string, string> {
 
 /** A database that nobody has open, with as many accounts as were asked for. */
 async function madeDatabase(path: string, accounts = 1): Promise<void> {
-  const storage = openSqliteStorage(path);
+  mkdirSync(dirname(path), { recursive: true });
+  const storage = openSqliteStorage(await putMigrated(path));
   for (let count = 0; count < accounts; count++) await storedAccount(storage);
   await storage.close();
 }

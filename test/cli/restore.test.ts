@@ -38,9 +38,15 @@ async function madeDatabase(path = join(temporaryFolder(), 'a.db')): Promise<str
   return path;
 }
 
+let backupBytes: Buffer | undefined;
+
+/** The backup of such a database, which is made once. */
 async function madeBackup(): Promise<string> {
   const file = join(temporaryFolder(), 'b.db');
-  await backUp(await madeDatabase(), file);
+  if (backupBytes === undefined) {
+    await backUp(await madeDatabase(), file);
+    backupBytes = readFileSync(file);
+  } else writeFileSync(file, backupBytes, { mode: 0o600 });
   return file;
 }
 
@@ -57,7 +63,7 @@ describe('restore', () => {
   test('puts what was back in place of what is, and moves that aside', async () => {
     const path = join(temporaryFolder(), 'a.db');
     const file = join(temporaryFolder(), 'b.db');
-    const first = await startTestServer({ databasePath: path });
+    const first = await startTestServer({ databasePath: await putMigrated(path) });
     const client = await first.account();
     const { body: kept } = await client.rest('POST', '/conversations', { body: { subject: 'before' } });
     await backUp(path, file);
@@ -82,7 +88,7 @@ describe('restore', () => {
   test('makes every cursor of before expire, on every face', async () => {
     const path = join(temporaryFolder(), 'a.db');
     const file = join(temporaryFolder(), 'b.db');
-    const first = await startTestServer({ databasePath: path });
+    const first = await startTestServer({ databasePath: await putMigrated(path) });
     const client = await first.account();
     await client.rest('POST', '/conversations', { body: {} });
     await backUp(path, file);
@@ -263,7 +269,7 @@ describe('what must not be forgotten is taken over from the database that was th
   ])('requests that were spent within the hour, into a backup of $of', async ({ aheadMs }) => {
     const path = join(temporaryFolder(), 'a.db');
     const file = join(temporaryFolder(), 'b.db');
-    const first = await startTestServer({ clock, databasePath: path });
+    const first = await startTestServer({ clock, databasePath: await putMigrated(path) });
     const client = await first.account({ requestsPerHour: 20 });
     await backUp(path, file);
     for (let count = 0; count < 15; count++) await client.rest('GET', '/account');
@@ -288,7 +294,7 @@ describe('what must not be forgotten is taken over from the database that was th
   test('each once, also when the clock that the backup has kept is a moment behind', async () => {
     const path = join(temporaryFolder(), 'a.db');
     const file = join(temporaryFolder(), 'b.db');
-    const first = await startTestServer({ clock, databasePath: path });
+    const first = await startTestServer({ clock, databasePath: await putMigrated(path) });
     const client = await first.account({ requestsPerHour: 20 });
     for (let count = 0; count < 5; count++) await client.rest('GET', '/account');
     await backUp(path, file);
@@ -308,7 +314,7 @@ describe('what must not be forgotten is taken over from the database that was th
     async (present) => {
       const path = join(temporaryFolder(), 'a.db');
       const [early, file] = [join(temporaryFolder(), 'b.db'), join(temporaryFolder(), 'c.db')];
-      const first = await startTestServer({ clock, databasePath: path });
+      const first = await startTestServer({ clock, databasePath: await putMigrated(path) });
       const client = await first.account({ requestsPerHour: 20 });
       await backUp(path, early);
       for (let count = 0; count < 15; count++) await client.rest('GET', '/account');
@@ -332,7 +338,7 @@ describe('what must not be forgotten is taken over from the database that was th
   test('keys that were revoked', async () => {
     const path = join(temporaryFolder(), 'a.db');
     const file = join(temporaryFolder(), 'b.db');
-    const first = await startTestServer({ clock, databasePath: path });
+    const first = await startTestServer({ clock, databasePath: await putMigrated(path) });
     const client = await first.account();
     const { body: leaked } = await client.rest('POST', '/api-keys', { body: { name: 'leaked' } });
     await backUp(path, file);
@@ -348,7 +354,11 @@ describe('what must not be forgotten is taken over from the database that was th
 test('a delivery that was outstanding in the backup is sent again, with the id that it had', async () => {
   const path = join(temporaryFolder(), 'a.db');
   const file = join(temporaryFolder(), 'b.db');
-  const first = await startTestServer({ clock, databasePath: path, config: { webhookPolicy: anywhere } });
+  const first = await startTestServer({
+    clock,
+    databasePath: await putMigrated(path),
+    config: { webhookPolicy: anywhere },
+  });
   let down = true;
   const scene = await sceneOf(first, await first.account(), () => (down ? { status: 503 } : {}));
   const { id } = await scene.webhook();

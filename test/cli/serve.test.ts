@@ -7,6 +7,7 @@ import { describe, expect, onTestFinished, test } from 'vitest';
 import type { Account } from '../../src/domain/accounts.ts';
 import { clientOf } from '../support/client.ts';
 import { temporaryFolder } from '../support/files.ts';
+import { putMigrated } from '../support/migrated-file.ts';
 import { startTestServer } from '../support/server.ts';
 import { commandLine, run, secretPattern, serve } from './program.ts';
 
@@ -41,13 +42,12 @@ describe('the first account', () => {
     const path = join(temporaryFolder(), 'a.db');
     const { greeting } = await serve(path, { NODE_ENV: 'production' });
     expect(greeting).not.toMatch(secretPattern);
-    expect(await commandLine(path).json<Account[]>('account', 'list')).toEqual([]);
+    expect(await commandLine(path).jsonHere<Account[]>('account', 'list')).toEqual([]);
   });
 });
 
 test('a server that cannot make the first account ends and says why', async () => {
-  const path = join(temporaryFolder(), 'a.db');
-  await commandLine(path).json('migrate');
+  const path = await putMigrated(join(temporaryFolder(), 'a.db'));
   const database = new Database(path);
   database.exec(`CREATE TRIGGER full BEFORE INSERT ON accounts BEGIN SELECT RAISE(ABORT, 'there is no room'); END`);
   database.close();
@@ -59,9 +59,8 @@ test.each([
   ['3', true],
   ['4', false],
 ])('a log of %s days is %j to be warned of: webhooks are tried for nearly four', async (days, isWarnedOf) => {
-  const { signal, ended } = await serve(join(temporaryFolder(), 'a.db'), { EVENT_RETENTION_DAYS: days });
-  signal('SIGTERM');
-  expect((await ended).stdout.includes('EVENT_RETENTION_DAYS')).toBe(isWarnedOf);
+  const environment = { DATABASE_URL: 'file:/dev/null/nowhere.db', EVENT_RETENTION_DAYS: days };
+  expect((await run(['serve'], { environment })).stdout.includes('EVENT_RETENTION_DAYS')).toBe(isWarnedOf);
 });
 
 describe('SIGTERM', () => {

@@ -150,9 +150,12 @@ longTest('none outlives a supervisor that was killed', async () => {
 });
 
 test('what keeps the first worker from starting is said once, and ends the program with 1', async () => {
-  const { serving, databasePath } = await startTwo();
-  const port = new URL(serving.url).port;
-  const environment = { DATABASE_URL: `file:${databasePath}`, PORT: port, WORKERS: '2' };
+  const other = createServer();
+  await new Promise<void>((resolve) => other.listen(0, '127.0.0.1', resolve));
+  onTestFinished(() => void other.close());
+  const { port } = other.address() as AddressInfo;
+  const databaseUrl = `file:${join(temporaryFolder(), 'test.db')}`;
+  const environment = { DATABASE_URL: databaseUrl, PORT: String(port), WORKERS: '2' };
   expect(await run(['serve'], { environment })).toEqual({
     code: 1,
     stdout: '',

@@ -602,9 +602,7 @@ longTest(
 test('without --from, the database is copied that DATABASE_URL names', async () => {
   const [source, target] = [await emptyDatabase('file'), await emptyDatabase('file')];
   await fill(source);
-  const { code, stdout, stderr } = await run(['copy', '--to', target, '--json'], {
-    environment: { DATABASE_URL: source },
-  });
+  const { code, stdout, stderr } = await runHere(['copy', '--to', target, '--json'], { DATABASE_URL: source });
   expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
   expect(JSON.parse(stdout)).toMatchObject({ from: pathOf(source), to: pathOf(target), accounts: 1 });
 });

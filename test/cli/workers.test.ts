@@ -40,7 +40,7 @@ async function startTwo(environment: Record<string, string> = {}) {
 
 const isAlive = (pid: number): boolean => existsSync(`/proc/${pid}`);
 
-test('each worker answers on the one port, says in its log which it is, and ends with 0 when all are to stop', async () => {
+test('each worker answers on the one port, and says in its log which it is; one that is killed is replaced, and the others go on; all end with 0 when they are to stop', async () => {
   const { serving, workers, client } = await startTwo();
   // The kernel shares out connections by their ports: of so many, each gets some.
   await Promise.all(Array.from({ length: 60 }, () => client.rest('GET', '/account')));
@@ -50,23 +50,21 @@ test('each worker answers on the one port, says in its log which it is, and ends
   );
   expect(new Set(lines.map((line) => JSON.parse(line).worker))).toEqual(new Set([1, 2]));
 
-  serving.signal('SIGTERM');
-  const { code, stdout, stderr } = await serving.ended;
-  expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
-  expect(stdout.split('"msg":"stopped"')).toHaveLength(3);
-  expect(workers.some(({ pid }) => isAlive(pid))).toBe(false);
-});
-
-test('a worker that is killed is replaced, and the others go on', async () => {
-  const { serving, workers, client } = await startTwo();
   const [{ pid } = { pid: 0 }] = workers;
   process.kill(pid, 'SIGKILL');
   await serving.printed('"a worker has ended and is replaced"');
   for (let count = 0; count < 20; count++) expect((await client.rest('POST', '/conversations')).status).toBe(201);
-  const [, , replacement] = await workersOf(serving, 3);
+  const all = await workersOf(serving, 3);
+  const [, , replacement] = all;
   expect(replacement).toMatchObject({ worker: 1 });
   const line = (await serving.printed('')).split('\n').find((each) => each.includes('is replaced')) ?? '{}';
   expect(JSON.parse(line)).toMatchObject({ level: 'error', worker: 1, signal: 'SIGKILL' });
+
+  serving.signal('SIGTERM');
+  const { code, stdout, stderr } = await serving.ended;
+  expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+  expect(stdout.split('"msg":"stopped"')).toHaveLength(3);
+  expect(all.some((each) => isAlive(each.pid))).toBe(false);
 });
 
 longTest('a trial gets exactly its hundred requests of all workers together', async () => {

@@ -13,6 +13,7 @@ import { clientOf } from '../support/client.ts';
 import { longTest } from '../support/effort.ts';
 import { temporaryFolder } from '../support/files.ts';
 import { eventsOf } from '../support/log.ts';
+import { putMigrated } from '../support/migrated-file.ts';
 import { Random } from '../support/random.ts';
 import { Receiver } from '../support/receiver.ts';
 import { seed, withHint } from '../support/seed.ts';
@@ -42,7 +43,7 @@ interface Prepared {
 async function prepare(
   fill: (account: TestAccount, server: TestServer) => Promise<unknown> = async () => {},
 ): Promise<Prepared> {
-  const databasePath = join(temporaryFolder(), 'test.db');
+  const databasePath = await putMigrated(join(temporaryFolder(), 'test.db'));
   const server = await startTestServer({ databasePath, config: { webhookPolicy: anywhere } });
   const account = await server.account();
   await fill(account, server);

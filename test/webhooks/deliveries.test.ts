@@ -1,19 +1,31 @@
 import { request } from 'undici';
-import { expect, test } from 'vitest';
+import { afterAll, beforeAll, expect, test } from 'vitest';
 import { eventTypes } from '../../src/domain/event-types.ts';
 import type { Json } from '../support/client.ts';
 import { hourMs, minuteMs } from '../support/clock.ts';
 import { serviceConformance } from '../support/conformance.ts';
-import type { ReceivedWebhook } from '../support/receiver.ts';
-import type { TestAccount, TestServer } from '../support/server.ts';
+import type { ReceivedWebhook, Replies } from '../support/receiver.ts';
+import { startTestServer, type TestAccount, type TestServer } from '../support/server.ts';
 import { eventually, until } from '../support/wait.ts';
-import { openScene, startConversation } from '../support/webhooks.ts';
+import { anywhere } from '../support/webhook-policy.ts';
+import { type Scene, sceneOf, startConversation } from '../support/webhooks.ts';
 
 // What is sent to a webhook: which events, how often, in which form, signed by what. Each delivery is verified
 // by the package that receivers use; see `Receiver`.
 
+let server: TestServer;
+beforeAll(async () => {
+  server = await startTestServer({ config: { webhookPolicy: anywhere } });
+});
+afterAll(() => server.close());
+
+/** An account and a receiver of one test's own. */
+async function openScene(replies?: Replies): Promise<Scene> {
+  return await sceneOf(server, await server.account(), replies);
+}
+
 /** The answer of `GET /v1/events` as it came over the wire. */
-async function eventsText(server: TestServer, client: TestAccount): Promise<string> {
+async function eventsText(client: TestAccount): Promise<string> {
   const headers = { authorization: `Bearer ${client.secret}` };
   return await (await request(`${server.url}/v1/events?limit=100`, { headers })).body.text();
 }
@@ -36,7 +48,7 @@ async function makeOneOfEach(client: TestAccount): Promise<Json> {
 const typesOf = (deliveries: readonly Json[]): string[] => deliveries.map(({ event }) => event.type).sort();
 
 test('every event is sent once, with the same bytes as in the log', async () => {
-  const { server, client, receiver, webhook, deliveries } = await openScene();
+  const { client, receiver, webhook, deliveries } = await openScene();
   const { id } = await webhook('/hooks', { events: eventTypes });
   await makeOneOfEach(client);
   await until(() => receiver.deliveries.length === 8);
@@ -46,7 +58,7 @@ test('every event is sent once, with the same bytes as in the log', async () => 
   );
   expect(done).toHaveLength(8);
 
-  const text = await eventsText(server, client);
+  const text = await eventsText(client);
   for (const { body } of receiver.deliveries) expect(text).toContain(body);
   const { data } = JSON.parse(text);
   expect(
@@ -111,7 +123,7 @@ test('requests match openapi.json: events, an erased one, samples, with a trace 
 });
 
 test('each webhook gets the events that it subscribes to, and no others', async () => {
-  const { server, client, receiver, webhook } = await openScene();
+  const { client, receiver, webhook } = await openScene();
   const stranger = await server.account();
   await stranger.rest('POST', '/webhooks', { body: { url: `${receiver.url}/stranger` } });
   await webhook('/all');
@@ -257,9 +269,9 @@ test('several rotations in a day leave each secret its 24 hours', async () => {
 });
 
 test('each attempt of a failing delivery has a new signature and timestamp, and the same id', async () => {
-  const { client, receiver, webhook, attempted, advance } = await openScene({
-    replies: ({ number }) => ({ status: number < 3 ? 500 : 200 }),
-  });
+  const { client, receiver, webhook, attempted, advance } = await openScene(({ number }) => ({
+    status: number < 3 ? 500 : 200,
+  }));
   const { id } = await webhook();
   await startConversation(client);
   await attempted(id, 1);
@@ -279,9 +291,9 @@ test('each attempt of a failing delivery has a new signature and timestamp, and 
 });
 
 test('a failed delivery is sent again on request', async () => {
-  const { client, receiver, webhook, attempted } = await openScene({
-    replies: ({ number }) => ({ status: number === 1 ? 400 : 200 }),
-  });
+  const { client, receiver, webhook, attempted } = await openScene(({ number }) => ({
+    status: number === 1 ? 400 : 200,
+  }));
   const { id } = await webhook();
   await startConversation(client);
   const failed = await attempted(id, 1);

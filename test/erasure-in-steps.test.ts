@@ -4,6 +4,9 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import Database from 'better-sqlite3';
 import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
+import { type Caller, scopes } from '../src/domain/caller.ts';
+import { captureLead } from '../src/domain/leads.ts';
+import { sendMessage } from '../src/domain/messages.ts';
 import { type Running, start } from './cli/program.ts';
 import { type Client, clientOf, type Json } from './support/client.ts';
 import { effort } from './support/effort.ts';
@@ -20,29 +23,29 @@ import { anywhere } from './support/webhook-policy.ts';
 /** More than any one transaction takes away. */
 const size = effort(150, 300);
 
-/** Does something many times, some of them at once. */
-async function repeatedly(times: number, act: (index: number) => Promise<unknown>): Promise<void> {
-  let next = 0;
-  const workers = Array.from({ length: 20 }, async () => {
-    while (next < times) await act(next++);
-  });
-  await Promise.all(workers);
-}
-
-/** A conversation that is full of a text in all that it consists of, each of it many times. */
-async function tell(client: Client, text: string, times = size): Promise<{ id: string; leadId: string }> {
+/**
+ * A conversation that is full of a text in all that it consists of, each of it many times: without the way through HTTP,
+ * which is not what is tested here.
+ */
+async function tell(
+  client: TestAccount,
+  text: string,
+  { times = size, ports = server.app.ports } = {},
+): Promise<{ id: string; leadId: string }> {
   const assignee = { id: text, name: text };
   const body = { subject: text, externalId: text, metadata: { text }, visitor: { name: text }, assignee, tags: [text] };
-  const keyed = (index: number) => ({ headers: { 'idempotency-key': keyOf(text, index) } });
   const { id } = (await client.rest('POST', '/conversations', { body })).body;
-  await repeatedly(times, (index) =>
-    client.rest('POST', `/conversations/${id}/messages`, { body: message(text), ...keyed(index) }),
-  );
-  let leadId = '';
-  await repeatedly(effort(20, times), async () => {
-    leadId = (await client.rest('POST', '/leads', { body: { conversationId: id, email: text } })).body.id;
+  const caller: Caller = { account: client.account, keyId: 'test', credential: 'operator', scopes: new Set(scopes) };
+  const messages = Array.from({ length: times }, (_, index) => {
+    const input = { conversationId: id, ...message(text), idempotencyKey: keyOf(text, index) };
+    return sendMessage.execute(ports, caller, input);
   });
-  return { id, leadId };
+  await Promise.all(messages);
+  const leads = Array.from({ length: effort(20, times) }, () =>
+    captureLead.execute(ports, caller, { conversationId: id, email: text }),
+  );
+  const [first] = await Promise.all(leads);
+  return { id, leadId: first?.lead.id ?? '' };
 }
 
 const message = (text: string) => ({ content: text, sender: 'visitor', author: { id: text, name: text } });
@@ -281,7 +284,7 @@ describe('who asks for it again', () => {
 });
 
 test('requests of others are answered while a large one is erased', async () => {
-  const { id } = await tell(client, marker, 1_000);
+  const { id } = await tell(client, marker, { times: 1_000 });
   const other = (await client.rest('POST', '/conversations')).body;
   let isDone = false;
   const deleted = client.rest('DELETE', `/conversations/${id}`).then(({ status }) => {
@@ -305,16 +308,17 @@ test('what a process was killed in the midst of, the next one finishes when it s
   timeout: 60_000,
 }, async () => {
   const path = join(temporaryFolder(), 'test.db');
-  let secret = '';
+  const filling = await startTestServer({ databasePath: path });
+  const teller = await filling.account();
+  const times = effort(700, 1_200);
+  const { id, leadId } = await tell(teller, marker, { times, ports: filling.app.ports });
+  await filling.close();
   async function serve(): Promise<{ process: Running; client: Client }> {
     const process = start(['serve'], { environment: { PORT: '0', DATABASE_URL: `file:${path}` } });
     const printed = await process.printed('"listening"');
-    secret = /\bcs_[\w-]{43}/.exec(printed)?.[0] ?? secret; // the first start makes an account
-    return { process, client: clientOf(/"url":"([^"]+)"/.exec(printed)?.[1] ?? '', secret) };
+    return { process, client: clientOf(/"url":"([^"]+)"/.exec(printed)?.[1] ?? '', teller.secret) };
   }
   const first = await serve();
-  const times = effort(700, 1_200);
-  const { id, leadId } = await tell(first.client, marker, times);
   const answered = first.client.rest('DELETE', `/conversations/${id}`).then(
     () => true,
     () => false,

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { type Caller, scopes } from '../src/domain/caller.ts';
 import { sendMessage } from '../src/domain/messages.ts';
+import { sampleConversation, sampleHash, sampleKey, sampleMessage } from './support/samples.ts';
 import { startTestServer, type TestAccount, type TestServer } from './support/server.ts';
 
 let server: TestServer;
@@ -9,23 +10,39 @@ beforeAll(async () => {
 });
 afterAll(() => server.close());
 
+const maxMessages = 10_000;
+
 /** Fills a conversation without the way through HTTP, which is not what is tested here. */
 async function fill(client: TestAccount, messages: readonly string[]): Promise<string> {
   const { body } = await client.rest('POST', '/conversations');
+  await send(client, body.id, messages);
+  return body.id;
+}
+
+async function send(client: TestAccount, conversationId: string, messages: readonly string[]): Promise<void> {
   const caller: Caller = { account: client.account, keyId: 'test', credential: 'operator', scopes: new Set(scopes) };
   await Promise.all(
     messages.map((content) =>
-      sendMessage.execute(server.app.ports, caller, { conversationId: body.id, content, sender: 'agent' }),
+      sendMessage.execute(server.app.ports, caller, { conversationId, content, sender: 'agent' }),
     ),
   );
-  return body.id;
 }
 
 test('a conversation holds 10,000 messages and refuses the next on both faces', async () => {
   const client = await server.account();
-  const id = await fill(
+  // All but the last ten are stored as they would be, without being sent one by one.
+  const conversation = sampleConversation({ messageCount: maxMessages - 10 });
+  const { id } = conversation;
+  await server.storage.write(async (tx) => {
+    await tx.conversations.insert(client.account.id, conversation);
+    for (let sequence = 1; sequence <= conversation.messageCount; sequence++) {
+      await tx.messages.insert(client.account.id, sampleMessage(id, sequence));
+    }
+  });
+  await send(
     client,
-    Array.from({ length: 10_000 }, (_, index) => `message ${index}`),
+    id,
+    Array.from({ length: 10 }, (_, index) => `message ${index}`),
   );
   const refused = await client.rest('POST', `/conversations/${id}/messages`, {
     body: { content: 'x', sender: 'visitor' },
@@ -37,7 +54,7 @@ test('a conversation holds 10,000 messages and refuses the next on both faces', 
   );
   expect(errors?.[0]?.extensions.code).toBe('QUOTA_EXCEEDED');
   const { body } = await client.rest('GET', `/conversations/${id}`);
-  expect(body.messages).toHaveLength(10_000);
+  expect(body.messages).toHaveLength(maxMessages);
   expect(body.messages.map(({ sequence }: { sequence: number }) => sequence)).toEqual(
     body.messages.map((_: object, index: number) => index + 1),
   );
@@ -78,9 +95,10 @@ test('the metadata and the author of a message count like its content, as JSON',
 
 test('an account has at most a hundred keys that are not revoked', async () => {
   const client = await server.account();
-  for (let made = 1; made < 100; made++) {
-    expect((await client.rest('POST', '/api-keys', { body: { name: `key ${made}` } })).status).toBe(201);
-  }
+  await server.storage.write(async (tx) => {
+    for (let made = 1; made < 99; made++) await tx.apiKeys.insert(client.account.id, sampleKey(), sampleHash());
+  });
+  expect((await client.rest('POST', '/api-keys', { body: { name: 'the last' } })).status).toBe(201);
   const refused = await client.rest('POST', '/api-keys', { body: { name: 'one too many' } });
   expect([refused.status, refused.body.code]).toEqual([409, 'QUOTA_EXCEEDED']);
   const { data } = await client.graphql('{ apiKeys(first: 1) { totalCount nodes { id } } }');

@@ -3,7 +3,9 @@ import { copyFileSync, existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import Database from 'better-sqlite3';
-import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
+import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
+import { scopes as allScopes, type Caller } from '../src/domain/caller.ts';
+import { captureLead } from '../src/domain/leads.ts';
 import { openSqliteStorage } from '../src/storage/sqlite/storage.ts';
 import type { Json } from './support/client.ts';
 import { temporaryFolder } from './support/files.ts';
@@ -24,9 +26,11 @@ let client: TestAccount;
 /** A text that is in everything that tells of the conversation, and in nothing else. */
 let marker: string;
 
-beforeEach(async () => {
+beforeAll(async () => {
   server = await startTestServer({ config: { webhookPolicy: anywhere } });
-  onTestFinished(() => server.close());
+});
+afterAll(() => server.close());
+beforeEach(async () => {
   client = await server.account();
   marker = `marker-${randomUUID()}`;
 });
@@ -576,9 +580,14 @@ describe('who follows the log', () => {
       const after = (await client.rest('GET', '/account')).body.eventCursor;
       const other = await client.rest('POST', '/conversations', { body: { metadata } });
       // Each answer has nearly 256 KiB: together more than what lies on the way to the client.
-      for (let lead = 0; lead < leads; lead++) {
-        await client.rest('POST', '/leads', { body: { conversationId: other.body.id, email: 'other@example.com' } });
-      }
+      const caller: Caller = {
+        account: client.account,
+        keyId: 'test',
+        credential: 'operator',
+        scopes: new Set(allScopes),
+      };
+      const lead = { conversationId: other.body.id, email: 'other@example.com' };
+      await Promise.all(Array.from({ length: leads }, () => captureLead.execute(server.app.ports, caller, lead)));
       const { id } = await tell(marker);
       const { socket } = await new RawSocket(server.url).init(key.body.secret);
       onTestFinished(() => socket.terminate());

@@ -5,7 +5,7 @@ import { promisify } from 'node:util';
 import Database from 'better-sqlite3';
 import { is } from 'drizzle-orm';
 import { getTableConfig, SQLiteTable } from 'drizzle-orm/sqlite-core';
-import { describe, expect, onTestFinished, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { finishErasures } from '../../src/domain/conversations.ts';
 import { indexTexts } from '../../src/domain/search.ts';
 import { SearchWords } from '../../src/domain/search-words.ts';
@@ -14,20 +14,22 @@ import { openSqliteStorage } from '../../src/storage/sqlite/storage.ts';
 import * as declared from '../../src/storage/sqlite/tables.ts';
 import { commandLine, serve } from '../cli/program.ts';
 import { type Client, clientOf, type Json } from '../support/client.ts';
+import { TestClock } from '../support/clock.ts';
 import { effort, longTest } from '../support/effort.ts';
 import { temporaryFolder } from '../support/files.ts';
+import { putMigrated } from '../support/migrated-file.ts';
 import { migrations, OlderFile } from '../support/older-file.ts';
+import { Receiver } from '../support/receiver.ts';
 import { sampleMessage, storedAccount } from '../support/samples.ts';
-import { startTestServer } from '../support/server.ts';
-import { openScene } from '../support/webhooks.ts';
+import { startTestServer, type TestAccount, type TestServer } from '../support/server.ts';
+import { eventually } from '../support/wait.ts';
+import { anywhere } from '../support/webhook-policy.ts';
 
 const repository = join(import.meta.dirname, '../..');
 
 /** A file that was migrated and let go of. */
 async function migratedFile(): Promise<string> {
-  const path = join(temporaryFolder(), 'test.db');
-  await openSqliteStorage(path).close();
-  return path;
+  return await putMigrated(join(temporaryFolder(), 'test.db'));
 }
 
 function query<Row>(path: string, sql: string): Row[] {
@@ -178,17 +180,22 @@ describe('the migrated tables', () => {
 });
 
 /** A past of everything that there is, on a server of this version. */
-async function full() {
-  const scene = await openScene();
-  const { client } = scene;
-  const { id: webhookId } = await scene.webhook();
+const clock = new TestClock();
+let server: TestServer;
+let client: TestAccount;
+
+beforeAll(async () => {
+  server = await startTestServer({ clock, config: { webhookPolicy: anywhere } });
+  client = await server.account();
+  const receiver = await Receiver.start(clock);
+  const { id: webhookId } = (await client.rest('POST', '/webhooks', { body: { url: receiver.url } })).body;
   const hello = { content: 'Where is my order?', sender: 'visitor' };
   const ids: string[] = [];
   for (let index = 0; index < 5; index++) {
     const body = { subject: `order ${index}`, externalId: `order-${index}`, metadata: { index }, message: hello };
     const headers = { 'idempotency-key': `order-${index}` };
     ids.push((await client.rest('POST', '/conversations', { body, headers })).body.id);
-    scene.clock.advance(60_000);
+    clock.advance(60_000);
   }
   const [first, second, third] = ids;
   await client.rest('POST', `/conversations/${first}/messages`, { body: { content: 'On its way.', sender: 'agent' } });
@@ -196,10 +203,14 @@ async function full() {
   await client.rest('PATCH', `/conversations/${second}`, { body: { status: 'closed' } });
   await client.rest('DELETE', `/conversations/${third}`);
   await client.rest('POST', '/tokens', { body: { scopes: ['conversations:read'], expiresInSeconds: 600 } });
-  await scene.attempted(webhookId, 1);
-  await scene.server.app.close(); // from here on nothing is written by itself
-  return scene;
-}
+  await eventually(
+    async () => (await client.rest('GET', `/webhooks/${webhookId}/deliveries?limit=1`)).body.data[0],
+    (newest) => newest?.attemptCount > 0,
+  );
+  await server.app.close(); // from here on nothing is written by itself
+  receiver.close();
+});
+afterAll(() => server.close());
 
 describe('a file of an earlier version', () => {
   const paths = ['/conversations', '/conversations?sort=lastActivityAt', '/leads', '/events', '/api-keys'];
@@ -216,7 +227,6 @@ describe('a file of an earlier version', () => {
   test.each(earlier.filter((_, index) => (earlier.length - 1 - index) % effort(8, 1) === 0))(
     'whose last migration is $tag is migrated with all its data, and served',
     async ({ count }) => {
-      const { server, client, clock } = await full();
       const older = new OlderFile(count, server.databasePath);
       const tables = older.tables;
       for (const table of tables) older.copy(table, table === 'meta' ? 'name IN (SELECT name FROM main.meta)' : 'true');
@@ -252,7 +262,6 @@ describe('a file of an earlier version', () => {
 });
 
 test('conversations are found by tags that they had before there was an index of them', async () => {
-  const { server, client } = await full();
   const before = migrations.findIndex(({ tag }) => tag === '0017_conversation_tags');
   const older = new OlderFile(before, server.databasePath);
   for (const table of older.tables) {
@@ -270,7 +279,6 @@ test('conversations are found by tags that they had before there was an index of
 });
 
 test('conversations and leads are found by addresses beyond ASCII that they had before these were folded', async () => {
-  const { server, client } = await full();
   const before = migrations.findIndex(({ tag }) => tag === '0024_folded_emails');
   const older = new OlderFile(before, server.databasePath);
   for (const table of older.tables) {
@@ -302,7 +310,6 @@ test('conversations and leads are found by addresses beyond ASCII that they had 
 });
 
 test('texts from before there was search are found once they are indexed, with those that came since', async () => {
-  const { server, client, clock } = await full();
   const older = new OlderFile(11, server.databasePath);
   for (const table of older.tables) {
     older.copy(table, table === 'meta' ? 'name IN (SELECT name FROM main.meta)' : 'true');
@@ -355,7 +362,6 @@ test.each([
 ])(
   'requests that an earlier version counted still count, by a clock that was %i minutes ahead and is set back by %i',
   async (ahead, back) => {
-    const { server, client, clock } = await full();
     const older = new OlderFile(9, server.databasePath);
     for (const table of ['accounts', 'account_totals', 'api_keys']) older.copy(table);
     const minute = Math.floor(Date.now() / 60_000);
@@ -363,15 +369,16 @@ test.each([
     older.run(`INSERT INTO rate_windows (account_id, minute, count) VALUES ('idle', ${minute + 600_000}, 0)`);
     older.close();
     await openSqliteStorage(older.path).close();
-    clock.nowMs = Date.now() - back * 60_000;
-    const upgraded = await startTestServer({ databasePath: older.path, clock });
+    const time = new TestClock();
+    time.nowMs = Date.now() - back * 60_000;
+    const upgraded = await startTestServer({ databasePath: older.path, clock: time });
     onTestFinished(() => upgraded.close());
     const same = upgraded.clientFor(client.secret);
     const remaining = async () => Number((await same.rest('GET', '/account')).headers['x-ratelimit-remaining']);
     const first = await remaining();
-    clock.advance(59 * 60_000);
+    time.advance(59 * 60_000);
     expect(await remaining()).toBe(first - 1);
-    clock.advance(3 * 60_000);
+    time.advance(3 * 60_000);
     expect(await remaining()).toBeGreaterThan(first);
   },
 );

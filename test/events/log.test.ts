@@ -799,7 +799,7 @@ describe('a lead', () => {
 
 test('a query for a hundred pages, each of which scans thousands of events, blocks nobody', async () => {
   const client = await server.account();
-  const started = Array.from({ length: 10_000 }, () => sampleEvent(sampleConversation()));
+  const started = Array.from({ length: 4_000 }, () => sampleEvent(sampleConversation()));
   await server.storage.write(async (tx) => tx.events.append(client.account.id, started));
   const pages = Array.from({ length: 100 }, (_, index) => `p${index}: events(types: [LEAD_CAPTURED]) { nodes { id } }`);
   let turns = 0;

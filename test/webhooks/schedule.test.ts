@@ -1,10 +1,12 @@
-import { describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { timestamp } from '../../src/domain/time.ts';
 import type { Json } from '../support/client.ts';
 import { dayMs, hourMs, minuteMs, secondMs } from '../support/clock.ts';
 import type { Reply } from '../support/receiver.ts';
+import { startTestServer, type TestServer } from '../support/server.ts';
 import { eventually } from '../support/wait.ts';
-import { openScene, type Scene, startConversation } from '../support/webhooks.ts';
+import { anywhere } from '../support/webhook-policy.ts';
+import { openScene, type Scene, sceneOf, startConversation } from '../support/webhooks.ts';
 
 // When a delivery is tried, and when no more: over days that pass in an instant.
 
@@ -31,9 +33,18 @@ async function settled({ server }: Scene): Promise<void> {
   await server.storage.write(async () => undefined);
 }
 
-/** A delivery that fails at its first attempt, with the webhook that it is to. */
-async function failing(reply: () => Reply = () => ({ status: 500 })): Promise<Scene & { id: string; first: Json }> {
-  const scene = await openScene({ replies: () => reply() });
+/**
+ * A delivery that fails at its first attempt, with the webhook that it is to.
+ * @param server one that is there already, if it is not to be the test's own
+ */
+async function failing(
+  reply: () => Reply = () => ({ status: 500 }),
+  server?: TestServer,
+): Promise<Scene & { id: string; first: Json }> {
+  const replies = () => reply();
+  const scene = await (server === undefined
+    ? openScene({ replies })
+    : sceneOf(server, await server.account(), replies));
   const { id } = await scene.webhook();
   await startConversation(scene.client);
   return { ...scene, id, first: await scene.attempted(id, 1) };
@@ -109,6 +120,12 @@ test('deliveries that fail together are not retried together', async () => {
 });
 
 describe('Retry-After', () => {
+  let server: TestServer;
+  beforeAll(async () => {
+    server = await startTestServer({ config: { webhookPolicy: anywhere } });
+  });
+  afterAll(() => server.close());
+
   test.each([
     ['in seconds lengthens the wait', '3600', hourMs],
     ['as a date lengthens it', 'Sat, 21 Nov 2026 08:12:00 GMT', 2 * hourMs],
@@ -116,7 +133,7 @@ describe('Retry-After', () => {
     ['lengthens it to a day at most, however many digits it has', '9'.repeat(400), dayMs],
     ['lengthens it to a day at most, as a date', 'Fri, 31 Dec 2999 23:59:59 GMT', dayMs],
   ])('%s', async (_, value, expected) => {
-    const scene = await failing(() => ({ status: 429, headers: { 'retry-after': value } }));
+    const scene = await failing(() => ({ status: 429, headers: { 'retry-after': value } }), server);
     expect(waitOf(scene, scene.first)).toBe(expected);
   });
 
@@ -132,7 +149,7 @@ describe('Retry-After', () => {
     'Foo 2999',
     'Sat, 21 Nov 2020 00:00:00 GMT',
   ])('of %j neither shortens nor lengthens it', async (value) => {
-    const scene = await failing(() => ({ status: 503, headers: { 'retry-after': value } }));
+    const scene = await failing(() => ({ status: 503, headers: { 'retry-after': value } }), server);
     expect(waitOf(scene, scene.first)).toBeGreaterThanOrEqual(4 * secondMs);
     expect(waitOf(scene, scene.first)).toBeLessThanOrEqual(6 * secondMs);
   });

@@ -5,6 +5,7 @@ import type { RateWindow } from '../../../src/domain/rate-window.ts';
 import type { ClockReading } from '../../../src/domain/steady-clock.ts';
 import type { Storage } from '../../../src/domain/storage-port.ts';
 import { timestamp } from '../../../src/domain/time.ts';
+import { effort } from '../../support/effort.ts';
 import {
   awkwardText,
   ids,
@@ -319,7 +320,7 @@ export function accountsContract(open: () => Promise<OpenedStorage>): void {
           expect(await storage.read.rateWindows.since(accountId, from)).toEqual(expected);
           expect(await storage.read.rateWindows.since(otherId, 0)).toEqual([{ minute: 99, count: 1 }]);
         }),
-        { numRuns: 40 },
+        { numRuns: effort(12, 40) },
       );
     });
 

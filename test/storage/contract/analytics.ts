@@ -10,6 +10,7 @@ import {
 import { bucketOf, type DurationTally } from '../../../src/domain/durations.ts';
 import { DomainError } from '../../../src/domain/errors.ts';
 import type { Storage } from '../../../src/domain/storage-port.ts';
+import { effort } from '../../support/effort.ts';
 import { sampleConversation, storedAccount } from '../../support/samples.ts';
 import type { OpenedStorage } from './opened.ts';
 
@@ -81,7 +82,7 @@ export function analyticsContract(open: () => Promise<OpenedStorage>): void {
             await check(storage, ranges);
           },
         ),
-        { numRuns: 30 },
+        { numRuns: effort(10, 30) },
       );
       await check(await reopen(), [{ from: 0, to: 20_000 * 96 }]);
     });

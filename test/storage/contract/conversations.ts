@@ -81,7 +81,7 @@ export function conversationsContract(open: () => Promise<OpenedStorage>): void 
             expect(await storage.read.conversations.find(accountId, conversation.id)).toEqual(conversation);
           },
         ),
-        { numRuns: 50 },
+        { numRuns: effort(15, 50) },
       );
     });
 
@@ -257,7 +257,7 @@ export function conversationsContract(open: () => Promise<OpenedStorage>): void 
             expect(seen).toEqual(conversations.filter((one) => matches(one, filter, unread)).sort(byPlace(sort)));
           },
         ),
-        { numRuns: 40 },
+        { numRuns: effort(12, 40) },
       );
     });
 
@@ -301,7 +301,7 @@ export function conversationsContract(open: () => Promise<OpenedStorage>): void 
             });
           },
         ),
-        { numRuns: 40 },
+        { numRuns: effort(12, 40) },
       );
     });
   });
@@ -374,7 +374,7 @@ export function conversationsContract(open: () => Promise<OpenedStorage>): void 
             });
           }
         }),
-        { numRuns: 20 },
+        { numRuns: effort(8, 20) },
       );
       const { id: accountId } = await storedAccount(storage);
       const unknown = ids.next('conversation', startMs);
@@ -437,7 +437,7 @@ export function conversationsContract(open: () => Promise<OpenedStorage>): void 
           expect(await read.conversations.findMany(accountId, [id])).toEqual([expected]);
           expect((await read.conversations.page(accountId, page)).items).toContainEqual(expected);
         }),
-        { numRuns: 50 },
+        { numRuns: effort(15, 50) },
       );
     });
 
@@ -523,7 +523,7 @@ export function conversationsContract(open: () => Promise<OpenedStorage>): void 
             );
           },
         ),
-        { numRuns: 40 },
+        { numRuns: effort(12, 40) },
       );
     });
   });
@@ -624,7 +624,7 @@ export function conversationsContract(open: () => Promise<OpenedStorage>): void 
             expect(await storage.write(async (tx) => tx.leads.count(accountId, {}))).toBe(sorted.length);
           },
         ),
-        { numRuns: 40 },
+        { numRuns: effort(12, 40) },
       );
     });
 

@@ -3,6 +3,7 @@ import { describe, expect, test } from 'vitest';
 import type { TrustedDocument } from '../../../src/domain/documents.ts';
 import type { Storage } from '../../../src/domain/storage-port.ts';
 import { timestamp } from '../../../src/domain/time.ts';
+import { effort } from '../../support/effort.ts';
 import { awkwardText, start, startMs, storedAccount } from '../../support/samples.ts';
 import type { OpenedStorage } from './opened.ts';
 
@@ -102,7 +103,7 @@ export function documentsContract(open: () => Promise<OpenedStorage>): void {
           expect(await storage.read.documents.totals(accountId)).toEqual(totals);
           expect(await storage.write(async (tx) => tx.documents.totals(accountId))).toEqual(totals);
         }),
-        { numRuns: 20 },
+        { numRuns: effort(8, 20) },
       );
     });
 

@@ -230,7 +230,7 @@ export function eventsContract(open: () => Promise<OpenedStorage>): void {
             );
           }
         }),
-        { numRuns: 40 },
+        { numRuns: effort(12, 40) },
       );
     });
 
@@ -259,7 +259,7 @@ export function eventsContract(open: () => Promise<OpenedStorage>): void {
             );
           },
         ),
-        { numRuns: 40 },
+        { numRuns: effort(12, 40) },
       );
     });
 
@@ -273,7 +273,7 @@ export function eventsContract(open: () => Promise<OpenedStorage>): void {
             expect((await storage.read.events.lastOf(accountId, id))?.id).toBe(last?.id);
           }
         }),
-        { numRuns: 20 },
+        { numRuns: effort(8, 20) },
       );
     });
 
@@ -338,7 +338,7 @@ export function eventsContract(open: () => Promise<OpenedStorage>): void {
             }
           },
         ),
-        { numRuns: 40 },
+        { numRuns: effort(12, 40) },
       );
     });
 
@@ -398,7 +398,7 @@ export function eventsContract(open: () => Promise<OpenedStorage>): void {
           stop();
           expect([...grown].filter((accountId) => !told.has(accountId))).toEqual([]);
         }),
-        { numRuns: 40 },
+        { numRuns: effort(12, 40) },
       );
     });
 

@@ -5,6 +5,7 @@ import { conversationSorts } from '../../../src/domain/conversations.ts';
 import { maxReadPositions, type ReadPosition } from '../../../src/domain/read-position-record.ts';
 import type { Storage } from '../../../src/domain/storage-port.ts';
 import { timestamp } from '../../../src/domain/time.ts';
+import { effort } from '../../support/effort.ts';
 import { sampleConversation, startMs, storedAccount } from '../../support/samples.ts';
 import type { OpenedStorage } from './opened.ts';
 
@@ -173,7 +174,7 @@ export function readPositionsContract(open: () => Promise<OpenedStorage>): void 
             expect(await storage.read.conversations.count(accountId, { unreadBy })).toBe(unread.length);
           }
         }),
-        { numRuns: 20 },
+        { numRuns: effort(8, 20) },
       );
     });
   });

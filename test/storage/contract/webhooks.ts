@@ -98,7 +98,7 @@ export function webhooksContract(open: () => Promise<OpenedStorage>): void {
           expect(await storage.read.webhooks.count(accountId)).toBe(kept.length);
           expect(await storage.write(async (tx) => tx.webhooks.count(accountId))).toBe(kept.length);
         }),
-        { numRuns: 20 },
+        { numRuns: effort(8, 20) },
       );
     });
 
@@ -270,7 +270,7 @@ export function webhooksContract(open: () => Promise<OpenedStorage>): void {
             expect(await storage.write(async (tx) => tx.deliveries.count(accountId, id))).toBe(kept.length);
           }
         }),
-        { numRuns: 20 },
+        { numRuns: effort(8, 20) },
       );
     });
 
@@ -316,7 +316,7 @@ export function webhooksContract(open: () => Promise<OpenedStorage>): void {
             }
           },
         ),
-        { numRuns: 20 },
+        { numRuns: effort(8, 20) },
       );
     });
 
@@ -353,7 +353,7 @@ export function webhooksContract(open: () => Promise<OpenedStorage>): void {
           });
           expect(await reopened.read.deliveries.attempts(accountId, ranges)).toEqual(expected);
         }),
-        { numRuns: 60 },
+        { numRuns: effort(20, 60) },
       );
     });
 
@@ -615,7 +615,7 @@ export function webhooksContract(open: () => Promise<OpenedStorage>): void {
           expect([...told].filter((id) => !tried.has(id))).toEqual([]);
           expect(accountIds).toEqual([]);
         }),
-        { numRuns: 20 },
+        { numRuns: effort(8, 20) },
       );
     });
 

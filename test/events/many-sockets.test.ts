@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
-import { afterEach, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
+import { afterEach, beforeEach, expect, onTestFinished, test } from 'vitest';
 import { WebSocket } from 'ws';
 import { effort } from '../support/effort.ts';
 import { sampleConversation, sampleEvent } from '../support/samples.ts';
@@ -95,63 +95,57 @@ async function writeEvent({ account }: TestAccount): Promise<void> {
   });
 }
 
-describe('an account', () => {
-  test('may have 1,000 sockets and streams: the next socket is closed with 4429, the next stream is QUOTA_EXCEEDED, and those of other accounts open', async () => {
-    const [client, other] = [await server.account(), await server.account()];
-    const subscribers = await openMany(client, 1_000);
-    const closed = async (socket: WebSocket): Promise<unknown> => (await once(socket, 'close'))[0];
-    expect(await closed(new Subscriber(client).socket)).toBe(4429);
-    const stream = await client.rest('GET', '/events/stream');
-    expect([stream.status, stream.body.code]).toEqual([409, 'QUOTA_EXCEEDED']);
-    const overSse = await client.post({ query }, { headers: { accept: 'text/event-stream' } });
-    expect(overSse.body).toContain('QUOTA_EXCEEDED');
+/** A token that is bound to a visitor. */
+async function tokenOf({ rest }: TestAccount, visitor: string): Promise<string> {
+  const { body } = await rest('POST', '/tokens', { body: { scopes: ['events:read'], visitor: { id: visitor } } });
+  return body.token;
+}
 
-    const [foreign] = await openMany(other, 1);
-    await until(() => server.app.liveLog.followers === subscribers.length + 1);
-    await writeEvent(client);
-    await writeEvent(other);
-    await until(() => [...subscribers, foreign].every((subscriber) => subscriber?.lasts.size === 1));
+/** What a page of a visitor holds open. @returns the status */
+async function openStream(token: string): Promise<number> {
+  const reader = await SseReader.open(`${server.url}/v1/events/stream`, { authorization: `Bearer ${token}` });
+  onTestFinished(() => reader.close());
+  return reader.status;
+}
 
-    // One that goes makes room for one.
-    subscribers[500]?.socket.close();
-    await until(() => server.app.sessions.size === 1_000);
-    const [late] = await openMany(client, 1);
-    expect(late?.acknowledged).toBe(true);
-    expect(await closed(new Subscriber(client).socket)).toBe(4429);
-  });
+test('an account may have 1,000 sockets and streams, of which its bound tokens may have half: the next socket is closed with 4429, the next stream is QUOTA_EXCEEDED, and those of other accounts open', async () => {
+  const [client, other] = [await server.account(), await server.account()];
+  for (let visitor = 0; visitor < 25; visitor++) {
+    const token = await tokenOf(client, `visitor-${visitor}`);
+    for (let count = 0; count < 20; count++) expect(await openStream(token)).toBe(200);
+  }
+  expect(await openStream(await tokenOf(client, 'one more'))).toBe(409);
+  const subscribers = await openMany(client, 500); // the agents always find a place
+  const closed = async (socket: WebSocket): Promise<unknown> => (await once(socket, 'close'))[0];
+  expect(await closed(new Subscriber(client).socket)).toBe(4429);
+  const stream = await client.rest('GET', '/events/stream');
+  expect([stream.status, stream.body.code]).toEqual([409, 'QUOTA_EXCEEDED']);
+  const overSse = await client.post({ query }, { headers: { accept: 'text/event-stream' } });
+  expect(overSse.body).toContain('QUOTA_EXCEEDED');
+
+  const [foreign] = await openMany(other, 1);
+  await until(() => server.app.liveLog.followers === 1_001);
+  await writeEvent(client);
+  await writeEvent(other);
+  await until(() => [...subscribers, foreign].every((subscriber) => subscriber?.lasts.size === 1));
+
+  // One that goes makes room for one.
+  subscribers[250]?.socket.close();
+  await until(() => server.app.sessions.size === 1_000);
+  const [late] = await openMany(client, 1);
+  expect(late?.acknowledged).toBe(true);
+  expect(await closed(new Subscriber(client).socket)).toBe(4429);
 });
 
-describe('tokens that are bound', () => {
-  /** What a page of a visitor holds open; the status of a stream that is refused. */
-  const openStream = async ({ rest }: TestAccount, visitor: string): Promise<SseReader> => {
-    const { body } = await rest('POST', '/tokens', { body: { scopes: ['events:read'], visitor: { id: visitor } } });
-    const reader = await SseReader.open(`${server.url}/v1/events/stream`, { authorization: `Bearer ${body.token}` });
-    onTestFinished(() => reader.close());
-    return reader;
-  };
-
-  test('to the same may have 20 sockets and streams, which keeps nobody else out', async () => {
-    const client = await server.account();
-    for (let count = 0; count < 20; count++) expect((await openStream(client, 'ada')).status).toBe(200);
-    expect((await openStream(client, 'ada')).status).toBe(409);
-    const { body } = await client.rest('POST', '/tokens', {
-      body: { scopes: ['events:read'], visitor: { id: 'ada' } },
-    });
-    const socket = await new RawSocket(server.url).opened();
-    socket.send({ type: 'connection_init', payload: { authorization: `Bearer ${body.token}` } });
-    expect(await socket.closed).toMatchObject({ code: 4429 });
-    expect((await openStream(client, 'grace')).status).toBe(200);
-    await openMany(client, 1);
-  });
-
-  test('may have half of the account’s together: the agents always find a place', async () => {
-    const client = await server.account();
-    for (let visitor = 0; visitor < 25; visitor++) {
-      for (let count = 0; count < 20; count++) await openStream(client, `visitor-${visitor}`);
-    }
-    expect((await openStream(client, 'one more')).status).toBe(409);
-    await openMany(client, 500);
-  });
+test('tokens that are bound to the same may have 20 sockets and streams, which keeps nobody else out', async () => {
+  const client = await server.account();
+  for (let count = 0; count < 20; count++) expect(await openStream(await tokenOf(client, 'ada'))).toBe(200);
+  expect(await openStream(await tokenOf(client, 'ada'))).toBe(409);
+  const socket = await new RawSocket(server.url).opened();
+  socket.send({ type: 'connection_init', payload: { authorization: `Bearer ${await tokenOf(client, 'ada')}` } });
+  expect(await socket.closed).toMatchObject({ code: 4429 });
+  expect(await openStream(await tokenOf(client, 'grace'))).toBe(200);
+  await openMany(client, 1);
 });
 
 setFlagsFromString('--expose-gc');

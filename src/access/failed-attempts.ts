@@ -1,4 +1,5 @@
 import { hash } from 'node:crypto';
+import { isIPv4 } from 'node:net';
 import ipaddr from 'ipaddr.js';
 import { DomainError } from '../domain/errors.ts';
 import type { Clock } from '../domain/ports.ts';
@@ -77,6 +78,7 @@ function hashOf(credential: string): Buffer {
 
 /** The part of an address that a client cannot freely choose: all of IPv4, the /64 of IPv6. */
 export function network(address: string): string {
+  if (isIPv4(address)) return address; // as most are, and it is the form that the others get
   if (!ipaddr.isValid(address)) return address;
   const parsed = ipaddr.process(address);
   if (parsed.kind() === 'ipv4') return parsed.toString();

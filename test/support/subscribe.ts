@@ -72,7 +72,8 @@ export class RawSocket {
 
   /** The first message about a subscription, once it is there. */
   async first(id: string, type?: string): Promise<Json> {
-    const find = () => this.of(id).find((message) => type === undefined || message.type === type);
+    const find = () =>
+      this.messages.find((message) => message.id === id && (type === undefined || message.type === type));
     await until(() => find() !== undefined);
     return find();
   }

@@ -125,8 +125,8 @@ describe('both faces agree on', () => {
   test.each(cases)(
     '$name',
     async ({ given = async () => undefined, rest, graphql, expected, pointers, events = [], check }) => {
-      const [one, other] = [await server.account(), await server.account()];
-      const [oneGiven, otherGiven] = [await given(one), await given(other)];
+      const [one, other] = await Promise.all([server.account(), server.account()]);
+      const [oneGiven, otherGiven] = await Promise.all([given(one), given(other)]);
       const before = (await server.log(one.account.id)).length;
 
       const [method, path, body, headers = {}] = rest(oneGiven);
@@ -169,7 +169,8 @@ describe('both faces agree on', () => {
         }
       }
 
-      expect(await leftBehind(other)).toEqual(await leftBehind(one));
+      const [byOne, byOther] = await Promise.all([leftBehind(one), leftBehind(other)]);
+      expect(byOther).toEqual(byOne);
       const whole = await Promise.all([one, other].map(({ account }) => server.log(account.id)));
       const logs = whole.map((log) => log.slice(before));
       expect(logs[0]?.map(({ type }) => type)).toEqual(events);

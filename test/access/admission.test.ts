@@ -716,10 +716,10 @@ describe.each<[credential: string, open: readonly string[], withScope: (scope: S
   test.each(scopes)('may call what needs it and is open to it, and nothing else, on either face: %s', async (scope) => {
     const client = await withScope(scope);
     const called: Record<'rest' | 'graphql', string[]> = { rest: [], graphql: [] };
-    for (const name of names) {
-      const answers = await call(client, name);
+    const answers = await Promise.all(names.map(async (name) => ({ name, ...(await call(client, name)) })));
+    for (const { name, ...faces } of answers) {
       for (const face of ['rest', 'graphql'] as const) {
-        const { code, words = '' } = answers[face];
+        const { code, words = '' } = faces[face];
         // Who may call it can still be refused for what it says: in whose name, with which fields, or for which scopes.
         const isRefused = /cannot call|can call/.test(words) || words.includes(`\`${operations[name].scope}\``);
         if (code !== 'FORBIDDEN' || !isRefused) called[face].push(name);

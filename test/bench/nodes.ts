@@ -12,11 +12,11 @@ const subscribers = 1_000;
 
 /**
  * The sends of one account, which all take the next number of one log, with the database a millisecond away. The peer
- * takes the account's row in each transaction, as one does to have such a log.
+ * takes the account's row in each transaction, as one does to have such a log, and writes the same.
  */
 export async function compareBusyAccount(data: BenchData, { rounds, seconds, connections }: Plan): Promise<WorkResult> {
   const name = 'PostgreSQL: sends of one account to two nodes, a millisecond away';
-  const each = { ...peer('fastify'), name: 'a transaction each', environment: { BENCH_LOG: 'ordered' } };
+  const each = { ...peer('fastify-same-writes'), name: 'a transaction each' };
   const contestants = [ours, each];
   const { raw, medians } = await inRounds(contestants, rounds, (contestant) =>
     onNodes(contestant, data, 2, wayMs, async (nodes) => {

@@ -8,6 +8,7 @@ const unit = 200;
 
 const titles: Readonly<Record<string, string>> = {
   fastify: 'Fastify',
+  'fastify-same-writes': 'Fastify, the same writes',
   mercurius: 'mercurius with JIT',
   apollo: 'Apollo Server',
   bare: 'bare node:http',

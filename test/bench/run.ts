@@ -198,6 +198,6 @@ brackets. ${plan.connections} connections ask for any of ${amounts.conversations
 API key up by its SHA-256 in the database, gives the request an id, says what is left of the limit and logs a JSON line.
 What the peers do not do: sync each write to the disk before the response (but on PostgreSQL, which does), share a limit
 that is exact among processes and restarts, log events and deliver them to webhooks, count for reports, and check
-idempotency keys and versions. The webhook loop signs, claims and logs nothing. The broadcast keeps no log and selects no
-fields.`;
+idempotency keys and versions. \`fastify-same-writes\` does the first, and writes events, words to search for and counts. The
+webhook loop signs, claims and logs nothing. The broadcast keeps no log and selects no fields.`;
 }

@@ -82,6 +82,7 @@ export const works: readonly Work[] = [
   },
   {
     ...rest,
+    peers: ['fastify', 'fastify-same-writes', 'bare'],
     name: 'REST send to any conversation',
     requests: (data) => ofEach(data, send),
   },
@@ -129,12 +130,17 @@ export const works: readonly Work[] = [
 ];
 
 // A second has a few hundred requests there, too few for the code to be compiled.
-const onPostgres = { peers: ['fastify'], aims: { fastify: 0.9 }, warmUpSeconds: 5 };
+const onPostgres = { aims: { fastify: 0.9 }, warmUpSeconds: 5 };
 
 /** The works over REST again, on PostgreSQL, with Fastify on the same database by the same driver. */
 export const postgresWorks: readonly Work[] = works
   .filter((work) => 'fastify' in work.aims && work.beside === undefined)
-  .map((work) => ({ ...work, ...onPostgres, name: `PostgreSQL: ${work.name}` }));
+  .map((work) => ({
+    ...work,
+    ...onPostgres,
+    peers: work.peers.filter((name) => name !== 'bare'),
+    name: `PostgreSQL: ${work.name}`,
+  }));
 
 /** Shows at most how fast an answer can be that is known already. */
 export const repeated: Work = {

@@ -2,6 +2,12 @@ import { randomUUID } from 'node:crypto';
 
 // What is in the rows of both databases, and the answers that are made of them.
 
+/** Whether a send writes all that the service writes, and not the message and its conversation alone. */
+export const writesAll = process.env.BENCH_WRITES === 'all';
+
+/** The quarter of an hour by which the service counts. */
+export const quarterOf = (epochMs) => Math.floor(epochMs / 900_000);
+
 export const time = (epochMs) => (epochMs === null ? null : new Date(epochMs).toISOString());
 
 const lastMessageIn = (json) => {

@@ -1,5 +1,15 @@
 import postgres from 'postgres';
-import { conversationOf, idIn, isInForce, lastMessageOf, messageOf, newMessage, pageBody } from './rows.mjs';
+import {
+  conversationOf,
+  idIn,
+  isInForce,
+  lastMessageOf,
+  messageOf,
+  newMessage,
+  pageBody,
+  quarterOf,
+  writesAll,
+} from './rows.mjs';
 
 // The same on PostgreSQL, as one writes it with the driver that the service uses: statements are prepared, and those that
 // need no answer of each other are sent together.
@@ -45,21 +55,25 @@ export async function one(accountId, id, limit = null) {
   return row && { ...conversationOf(row), messages: messages.map((message) => messageOf(message, id)) };
 }
 
-/** Whether a send is also an event of the account's log, with the next number of it. */
-const hasLog = process.env.BENCH_LOG === 'ordered';
-
 const nextOfLog = (tx, accountId) => tx`UPDATE account_totals SET event_sequence = event_sequence + 1
   WHERE account_id = ${accountId} RETURNING event_sequence AS sequence`;
 
-const append = (tx, accountId, sequence, { id, conversationId }, now) =>
+/** What the service writes beside the message: an event in the account's log, the words to search for, and a count. */
+const restOf = (tx, accountId, event, { id, conversationId, sequence, content }, now) => [
   tx`INSERT INTO events (account_id, sequence, id, type, conversation_id, timestamp, data)
-    VALUES (${accountId}, ${sequence}, ${id}, 'message.sent', ${conversationId}, ${now}, '{}')`;
+    VALUES (${accountId}, ${event.sequence}, ${id}, 'message.sent', ${conversationId}, ${now}, '{}')`,
+  tx`INSERT INTO search_texts (account_id, number, conversation_id, sequence, created_at, terms)
+    SELECT ${accountId}, 1 + coalesce(max(number), 0), ${conversationId}, ${sequence}, ${now},
+      to_tsvector('simple', ${content}) FROM search_texts WHERE account_id = ${accountId}`,
+  tx`INSERT INTO analytics_counters VALUES (${accountId}, ${quarterOf(now)}, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0)
+    ON CONFLICT (account_id, quarter) DO UPDATE SET agent_messages = analytics_counters.agent_messages + 1`,
+];
 
 export function send(accountId, id, input) {
   return sql.begin(async (tx) => {
     const [[row], [event]] = await Promise.all([
       tx`SELECT message_count FROM conversations WHERE account_id = ${accountId} AND id = ${id} FOR UPDATE`,
-      hasLog ? nextOfLog(tx, accountId) : [],
+      writesAll ? nextOfLog(tx, accountId) : [],
     ]);
     if (row === undefined) return undefined;
     const now = Date.now();
@@ -70,7 +84,7 @@ export function send(accountId, id, input) {
       tx`UPDATE conversations SET message_count = ${message.sequence}, last_message = ${lastMessageOf(message, now)},
         last_activity_at = ${now}, updated_at = ${now}, version = version + 1
         WHERE account_id = ${accountId} AND id = ${id}`,
-      event && append(tx, accountId, event.sequence, message, now),
+      ...(writesAll ? restOf(tx, accountId, event, message, now) : []),
     ]);
     return message;
   });

@@ -1,14 +1,25 @@
 import Database from 'better-sqlite3';
-import { conversationOf, idIn, isInForce, lastMessageOf, messageOf, newMessage, pageBody } from './rows.mjs';
+import {
+  conversationOf,
+  idIn,
+  isInForce,
+  lastMessageOf,
+  messageOf,
+  newMessage,
+  pageBody,
+  quarterOf,
+  writesAll,
+} from './rows.mjs';
 
-// What the peers have of the service: its file, read and written by hand with the driver that the service uses. No events,
-// no search, no read positions, no counts for reports, and `synchronous=NORMAL`.
+// What the peers have of the service: its file, read and written by hand with the driver that the service uses. Unless one
+// is to write the same as the service: no events, no search, no counts for reports, and `synchronous=NORMAL`.
 
 const path = process.env.BENCH_DATABASE;
 
 const db = new Database(path);
 db.pragma('journal_mode = WAL');
-db.pragma('synchronous = NORMAL');
+db.pragma(`synchronous = ${writesAll ? 'FULL' : 'NORMAL'}`);
+if (writesAll) db.exec('CREATE VIRTUAL TABLE words USING fts5 (content)');
 db.pragma('cache_size = -16384');
 
 const findKey = db.prepare('SELECT account_id AS accountId, ends_at AS endsAt FROM api_keys WHERE secret_hash = ?');
@@ -24,6 +35,21 @@ const insert = db.prepare(
 const update = db.prepare(
   `UPDATE conversations SET message_count = ?, last_message = ?, last_activity_at = ?, updated_at = ?, version = version + 1
     WHERE key = ?`,
+);
+
+const nextOfLog = db
+  .prepare(
+    'UPDATE account_totals SET event_sequence = event_sequence + 1 WHERE account_id = ? RETURNING event_sequence',
+  )
+  .pluck();
+const append = db.prepare(
+  `INSERT INTO events (account_id, sequence, id, type, conversation_id, timestamp, data)
+    VALUES (?, ?, ?, 'message.sent', ?, ?, '{}')`,
+);
+const addWords = writesAll && db.prepare('INSERT INTO words (content) VALUES (?)');
+const count = db.prepare(
+  `INSERT INTO analytics_counters VALUES (?, ?, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0)
+    ON CONFLICT (account_id, quarter) DO UPDATE SET agent_messages = agent_messages + 1`,
 );
 
 /** The account of the key of this hash; undefined if there is none. */
@@ -56,5 +82,9 @@ export const send = db.transaction((accountId, id, input) => {
   const message = newMessage(id, row.message_count + 1, input, now);
   insert.run(row.key, message.sequence, message.id, message.sender, message.content, null, '{}', now);
   update.run(message.sequence, lastMessageOf(message, now), now, now, row.key);
+  if (!writesAll) return message;
+  append.run(accountId, nextOfLog.get(accountId), message.id, id, now);
+  addWords.run(message.content);
+  count.run(accountId, quarterOf(now));
   return message;
 });

@@ -78,7 +78,7 @@ function hashOf(credential: string): Buffer {
 
 /** The part of an address that a client cannot freely choose: all of IPv4, the /64 of IPv6. */
 export function network(address: string): string {
-  if (isIPv4(address)) return address; // as most are, and it is the form that the others get
+  if (isIPv4(address)) return address; // as most are: no need to parse it
   if (!ipaddr.isValid(address)) return address;
   const parsed = ipaddr.process(address);
   if (parsed.kind() === 'ipv4') return parsed.toString();

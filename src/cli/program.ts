@@ -37,7 +37,12 @@ export async function run(argv: readonly string[]): Promise<void> {
     .exitOverride()
     .description('Conversations, messages and events, over REST and GraphQL')
     .version(version, '--version', 'print the version')
-    .configureOutput({ outputError: (text, write) => write(`${inRed(`${sentence(text)} See --help.`)}\n`) })
+    .configureOutput({
+      // The console does not mind that nobody reads any more, as with `head`.
+      writeOut: (text) => console.log(text.replace(/\n$/, '')),
+      writeErr: (text) => console.error(text.replace(/\n$/, '')),
+      outputError: (text, write) => write(`${inRed(`${sentence(text)} See --help.`)}\n`),
+    })
     // Commander takes the colours away again where they are not for a terminal.
     .configureHelp({ styleTitle: bold, styleOptionTerm: cyan, styleSubcommandTerm: cyan, styleArgumentTerm: cyan })
     .addHelpText('after', about);

@@ -93,15 +93,14 @@ export function run(args: readonly string[], options: Options = {}): Promise<End
  */
 export async function runHere(args: readonly string[], environment: Record<string, string> = {}): Promise<Ended> {
   const printed = { stdout: '', stderr: '' };
-  const spies = (['stdout', 'stderr'] as const).flatMap((name) => [
-    vi.spyOn(process[name], 'write').mockImplementation((text) => {
-      printed[name] += text;
-      return true;
+  const spies = [
+    vi.spyOn(console, 'log').mockImplementation((line: string) => {
+      printed.stdout += `${line}\n`;
     }),
-    vi.spyOn(console, name === 'stdout' ? 'log' : 'error').mockImplementation((line: string) => {
-      printed[name] += `${line}\n`;
+    vi.spyOn(console, 'error').mockImplementation((line: string) => {
+      printed.stderr += `${line}\n`;
     }),
-  ]);
+  ];
   const before = process.exitCode;
   process.exitCode = 0;
   for (const [name, value] of Object.entries(environment)) vi.stubEnv(name, value);
@@ -117,6 +116,7 @@ export async function runHere(args: readonly string[], environment: Record<strin
 
 /** A command line on one database: a file, or the URL of another. What ends with `Here` runs in this process. */
 export function commandLine(database: string): {
+  start(...args: string[]): Running;
   run(...args: string[]): Promise<Ended>;
   runHere(...args: string[]): Promise<Ended>;
   /** Runs with `--json`, and returns what it printed, parsed. */
@@ -125,6 +125,7 @@ export function commandLine(database: string): {
 } {
   const environment = { DATABASE_URL: database.includes('://') ? database : `file:${database}` };
   return {
+    start: (...args) => start(args, { environment }),
     run: (...args) => run(args, { environment }),
     runHere: (...args) => runHere(args, environment),
     json: async <T>(...args: string[]) => parsed<T>(await run([...args, '--json'], { environment })),

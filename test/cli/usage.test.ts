@@ -151,6 +151,17 @@ test.each(['--help', 'account list', 'account make'])(
   },
 );
 
+test.each(['--help', '--version', 'account list'])(
+  'it is no error when nobody reads what `%s` prints',
+  async (line) => {
+    const cli = commandLine(join(temporaryFolder(), 'a.db'));
+    await cli.runHere('account', 'create', '--name', 'A', '--plan', 'pro');
+    const { stopReading, ended } = cli.start(...line.split(' '));
+    stopReading();
+    expect(await ended).toEqual({ code: 0, stdout: '', stderr: '' });
+  },
+);
+
 test('--version prints the version', async () => {
   expect(await run(['--version'])).toEqual({ code: 0, stdout: `${manifest.version}\n`, stderr: '' });
 });

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import Database from 'better-sqlite3';
 import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
-import { type Caller, scopes } from '../src/domain/caller.ts';
+import { operatorOf } from '../src/domain/caller.ts';
 import { captureLead } from '../src/domain/leads.ts';
 import { sendMessage } from '../src/domain/messages.ts';
 import { type Running, start } from './cli/program.ts';
@@ -35,7 +35,7 @@ async function tell(
   const assignee = { id: text, name: text };
   const body = { subject: text, externalId: text, metadata: { text }, visitor: { name: text }, assignee, tags: [text] };
   const { id } = (await client.rest('POST', '/conversations', { body })).body;
-  const caller: Caller = { account: client.account, keyId: 'test', credential: 'operator', scopes: new Set(scopes) };
+  const caller = operatorOf(client.account);
   const messages = Array.from({ length: times }, (_, index) => {
     const input = { conversationId: id, ...message(text), idempotencyKey: keyOf(text, index) };
     return sendMessage.execute(ports, caller, input);

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import Database from 'better-sqlite3';
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
-import { scopes as allScopes, type Caller } from '../src/domain/caller.ts';
+import { operatorOf } from '../src/domain/caller.ts';
 import { captureLead } from '../src/domain/leads.ts';
 import { openSqliteStorage } from '../src/storage/sqlite/storage.ts';
 import type { Json } from './support/client.ts';
@@ -580,12 +580,7 @@ describe('who follows the log', () => {
       const after = (await client.rest('GET', '/account')).body.eventCursor;
       const other = await client.rest('POST', '/conversations', { body: { metadata } });
       // Each answer has nearly 256 KiB: together more than what lies on the way to the client.
-      const caller: Caller = {
-        account: client.account,
-        keyId: 'test',
-        credential: 'operator',
-        scopes: new Set(allScopes),
-      };
+      const caller = operatorOf(client.account);
       const lead = { conversationId: other.body.id, email: 'other@example.com' };
       await Promise.all(Array.from({ length: leads }, () => captureLead.execute(server.app.ports, caller, lead)));
       const { id } = await tell(marker);

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { type Caller, scopes } from '../src/domain/caller.ts';
+import { operatorOf } from '../src/domain/caller.ts';
 import { listConversations } from '../src/domain/conversations.ts';
 import { listDeliveries } from '../src/domain/deliveries.ts';
 import { listDocuments } from '../src/domain/documents.ts';
@@ -107,7 +107,7 @@ afterAll(() => server.close());
 /** As the operations tell it: through a face, each of these lists would be as much work as the request that is tried. */
 async function leftBehind({ account }: TestAccount): Promise<Json> {
   const { ports } = server.app;
-  const caller: Caller = { account, keyId: 'test', credential: 'operator', scopes: new Set(scopes) };
+  const caller = operatorOf(account);
   const all = { limit: 100 };
   const { items: webhooks } = await listWebhooks.execute(ports, caller, all);
   const lists: unknown[] = [

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { type Caller, scopes } from '../src/domain/caller.ts';
+import { operatorOf } from '../src/domain/caller.ts';
 import { sendMessage } from '../src/domain/messages.ts';
 import { sampleConversation, sampleHash, sampleKey, sampleMessage } from './support/samples.ts';
 import { startTestServer, type TestAccount, type TestServer } from './support/server.ts';
@@ -20,7 +20,7 @@ async function fill(client: TestAccount, messages: readonly string[]): Promise<s
 }
 
 async function send(client: TestAccount, conversationId: string, messages: readonly string[]): Promise<void> {
-  const caller: Caller = { account: client.account, keyId: 'test', credential: 'operator', scopes: new Set(scopes) };
+  const caller = operatorOf(client.account);
   await Promise.all(
     messages.map((content) =>
       sendMessage.execute(server.app.ports, caller, { conversationId, content, sender: 'agent' }),

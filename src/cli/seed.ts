@@ -4,6 +4,7 @@ import { readConfig } from '../config.ts';
 import { type Account, createAccount } from '../domain/accounts.ts';
 import type { NewApiKey } from '../domain/api-keys.ts';
 import { addMonths } from '../domain/calendar.ts';
+import { operatorOf } from '../domain/caller.ts';
 import { createConversation } from '../domain/conversations.ts';
 import { codeOf } from '../domain/errors.ts';
 import type { Ids } from '../domain/ids.ts';
@@ -15,7 +16,7 @@ import type { Storage } from '../domain/storage-port.ts';
 import { untilAskedToStop } from '../server/stop.ts';
 import { addExamples, keyNotice, print, TerminalLine } from './output.ts';
 import { inOrder, type Shop, type Step, shopName } from './seed-story.ts';
-import { noSuchAccount, operatorOf, withPorts } from './with-ports.ts';
+import { noSuchAccount, withPorts } from './with-ports.ts';
 
 interface SeedOptions {
   readonly account?: string;

@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs';
 import { readConfig } from '../config.ts';
 import type { Account } from '../domain/accounts.ts';
-import { type Caller, scopes } from '../domain/caller.ts';
+import { type Caller, operatorOf } from '../domain/caller.ts';
 import { codeOf } from '../domain/errors.ts';
 import type { Ports } from '../domain/ports.ts';
 import { LiveLog } from '../events/live-log.ts';
@@ -70,10 +70,6 @@ export async function asAccount<T>(
     if (account === undefined) throw noSuchAccount();
     return await work(ports, operatorOf(account));
   });
-}
-
-export function operatorOf(account: Account): Caller {
-  return { account, keyId: 'operator', credential: 'operator', scopes: new Set(scopes) };
 }
 
 /** @throws OperatorError */

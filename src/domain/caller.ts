@@ -40,6 +40,11 @@ export interface Caller {
   readonly traceparent?: string | undefined;
 }
 
+/** Who operates the service, in the name of an account: with every scope. */
+export function operatorOf(account: Account): Caller {
+  return { account, keyId: 'operator', credential: 'operator', scopes: new Set(scopes) };
+}
+
 /** The visitor that a token is bound to, and who starts the conversations that it starts. */
 export interface BoundVisitor {
   readonly id: string;

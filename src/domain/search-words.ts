@@ -1,15 +1,10 @@
+import type { Visitor } from './conversation-record.ts';
+
 // How search cuts texts into words, and compares them. Every storage uses it, so that all find the same.
 //
 // A word is a run of letters, digits and marks. Case, width and accents are folded away. Chinese, Japanese, Thai, Lao,
 // Khmer and Burmese have no spaces between words: there a run of characters takes the place of a word, and any part of
 // it is found. An index knows such a run by its pairs of neighbouring characters.
-
-import type { Visitor } from './conversation-record.ts';
-
-/** A conversation's own text. */
-export function conversationText({ subject, visitor }: { subject: string | null; visitor: Visitor | null }): string {
-  return [subject, visitor?.name, visitor?.email].filter((part) => part != null).join('\n');
-}
 
 /** What is between words, in any script. A symbol is not: `№ 5` is found as `no 5`. */
 const chunks = /[^\p{Z}\p{P}\p{Cc}$+<=>^`\|~]+/gv;
@@ -300,4 +295,9 @@ function clustersOf(chunk: string): (at: number) => Place {
   }
   const whole = { from: 0, to: chunk.length };
   return parts === folded ? (at) => places[at] ?? whole : () => whole;
+}
+
+/** A conversation's own text. */
+export function conversationText({ subject, visitor }: { subject: string | null; visitor: Visitor | null }): string {
+  return [subject, visitor?.name, visitor?.email].filter((part) => part != null).join('\n');
 }

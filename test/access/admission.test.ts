@@ -5,7 +5,7 @@ import { request } from 'undici';
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { clientAddress, FailedAttempts } from '../../src/access/failed-attempts.ts';
 import { createApiKey, type NewApiKey } from '../../src/domain/api-keys.ts';
-import { type Caller, type Scope, scopes } from '../../src/domain/caller.ts';
+import { type Caller, operatorOf, type Scope, scopes } from '../../src/domain/caller.ts';
 import { eventCursor } from '../../src/domain/event-cursor.ts';
 import { listEvents, streamEvents } from '../../src/domain/events.ts';
 import { messagesById } from '../../src/domain/messages.ts';
@@ -29,13 +29,9 @@ afterAll(() => server.close());
 // So that no test is refused for the failures of another: they come from one address.
 beforeEach(() => server.clock.advance(minuteMs));
 
-/** An operator of the account, who has every scope. */
-function operatorOf({ account: owner }: TestAccount): Caller {
-  return { account: owner, keyId: 'test', credential: 'operator', scopes: new Set(scopes) };
-}
-
 async function newKey(input: object = {}, of: TestAccount = account, on: TestServer = server): Promise<NewApiKey> {
-  return (await createApiKey.execute(on.app.ports, operatorOf(of), { name: 'made by a test', ...input })).apiKey;
+  return (await createApiKey.execute(on.app.ports, operatorOf(of.account), { name: 'made by a test', ...input }))
+    .apiKey;
 }
 
 interface Answer {
@@ -803,7 +799,7 @@ describe('a caller that is bound to one conversation', () => {
       return { id: body.id, messageId: body.messages[0].id };
     };
     [own, other, strangers] = [await start(account), await start(account), await start(await server.account())];
-    bound = { ...operatorOf(account), credential: 'token', conversationId: own.id };
+    bound = { ...operatorOf(account.account), credential: 'token', conversationId: own.id };
     leadId = (await account.rest('POST', '/leads', { body: { phone: '1' } })).body.id;
   });
 

@@ -1,7 +1,6 @@
 import fc from 'fast-check';
 import { expect } from 'vitest';
-import type { Caller } from '../../src/domain/caller.ts';
-import { scopes } from '../../src/domain/caller.ts';
+import { type Caller, operatorOf } from '../../src/domain/caller.ts';
 import { createConversation, updateConversation } from '../../src/domain/conversations.ts';
 import { captureLead } from '../../src/domain/leads.ts';
 import { sendMessage } from '../../src/domain/messages.ts';
@@ -61,7 +60,7 @@ export class HistoryPlayer {
 
   constructor(server: TestServer, { account }: TestAccount) {
     this.#server = server;
-    this.caller = { account, keyId: 'test', credential: 'operator', scopes: new Set(scopes) };
+    this.caller = operatorOf(account);
   }
 
   get openNow(): { active: number; pending: number } {

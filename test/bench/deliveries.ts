@@ -1,5 +1,5 @@
 import { cpSync } from 'node:fs';
-import { type Caller, scopes } from '../../src/domain/caller.ts';
+import { operatorOf } from '../../src/domain/caller.ts';
 import { LogEvent } from '../../src/domain/events.ts';
 import { sendMessage } from '../../src/domain/messages.ts';
 import { createWebhook } from '../../src/domain/webhooks.ts';
@@ -62,7 +62,7 @@ async function makeBacklog({ path, accountId, withMessages }: BenchData, url: st
   const storage = openSqliteStorage(path);
   const account = await storage.read.accounts.find(accountId);
   if (account === undefined) throw new Error('The account is gone');
-  const caller: Caller = { account, keyId: 'key_bench', credential: 'operator', scopes: new Set(scopes) };
+  const caller = operatorOf(account);
   const ports = portsOn(storage);
   for (let index = 0; index < webhooks; index++) {
     await createWebhook.execute(ports, caller, { url: `${url}/${index}`, events: ['message.received'] });

@@ -43,10 +43,9 @@ let backupBytes: Buffer | undefined;
 /** The backup of such a database, which is made once. */
 async function madeBackup(): Promise<string> {
   const file = join(temporaryFolder(), 'b.db');
-  if (backupBytes === undefined) {
-    await backUp(await madeDatabase(), file);
-    backupBytes = readFileSync(file);
-  } else writeFileSync(file, backupBytes, { mode: 0o600 });
+  if (backupBytes === undefined) await backUp(await madeDatabase(), file);
+  else writeFileSync(file, backupBytes, { mode: 0o600 });
+  backupBytes ??= readFileSync(file);
   return file;
 }
 

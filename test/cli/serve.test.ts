@@ -59,6 +59,7 @@ test.each([
   ['3', true],
   ['4', false],
 ])('a log of %s days is %j to be warned of: webhooks are tried for nearly four', async (days, isWarnedOf) => {
+  // It warns before it opens the database, which it cannot: so it ends by itself.
   const environment = { DATABASE_URL: 'file:/dev/null/nowhere.db', EVENT_RETENTION_DAYS: days };
   expect((await run(['serve'], { environment })).stdout.includes('EVENT_RETENTION_DAYS')).toBe(isWarnedOf);
 });

@@ -3,7 +3,7 @@ import { connect } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, test } from 'vitest';
-import { type Caller, scopes } from '../../src/domain/caller.ts';
+import { operatorOf } from '../../src/domain/caller.ts';
 import { createConversation } from '../../src/domain/conversations.ts';
 import { eventTypes } from '../../src/domain/event-types.ts';
 import { sendMessage } from '../../src/domain/messages.ts';
@@ -142,7 +142,7 @@ const messageCount = 120;
 
 /** A conversation that does not fit into what the system keeps of a connection. */
 async function fillConversation({ account }: TestAccount, { app: { ports } }: TestServer): Promise<void> {
-  const caller: Caller = { account, keyId: 'test', credential: 'operator', scopes: new Set(scopes) };
+  const caller = operatorOf(account);
   const message = { sender: 'visitor', content: '𝄞'.repeat(16_000) };
   const { conversation } = await createConversation.execute(ports, caller, { message });
   for (let count = 1; count < messageCount; count++) {

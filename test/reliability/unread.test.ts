@@ -4,7 +4,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { afterEach, beforeEach, expect, onTestFinished, test } from 'vitest';
-import { type Caller, scopes } from '../../src/domain/caller.ts';
+import { operatorOf } from '../../src/domain/caller.ts';
 import { sendMessage } from '../../src/domain/messages.ts';
 import { openWire, requestText, type Wire } from '../http/wire.ts';
 import type { Json } from '../support/client.ts';
@@ -30,7 +30,7 @@ const largest = '€'.repeat(16_384); // 48 KiB
 
 async function conversationWith(account: TestAccount, messages: number): Promise<string> {
   const { body } = await account.rest('POST', '/conversations');
-  const caller: Caller = { account: account.account, keyId: 'test', credential: 'operator', scopes: new Set(scopes) };
+  const caller = operatorOf(account.account);
   const message = { conversationId: body.id, content: largest, sender: 'agent' } as const;
   await Promise.all(Array.from({ length: messages }, () => sendMessage.execute(server.app.ports, caller, message)));
   return body.id;

@@ -179,7 +179,7 @@ describe('the migrated tables', () => {
   });
 });
 
-/** A past of everything that there is, on a server of this version. */
+// A past of everything that there is, on a server of this version.
 const clock = new TestClock();
 let server: TestServer;
 let client: TestAccount;

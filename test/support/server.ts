@@ -6,7 +6,7 @@ import postgres from 'postgres';
 import { type Config, readConfig } from '../../src/config.ts';
 import { type Account, createAccount, type Plan } from '../../src/domain/accounts.ts';
 import { createApiKey } from '../../src/domain/api-keys.ts';
-import { type Caller, type Scope, scopes } from '../../src/domain/caller.ts';
+import { operatorOf, type Scope } from '../../src/domain/caller.ts';
 import { openApiDocument } from '../../src/rest/openapi/document.ts';
 import { createLog } from '../../src/server/log.ts';
 import { type RunningServer, type ServerOptions, startServer } from '../../src/server/server.ts';
@@ -148,7 +148,7 @@ export async function startTestServer(options: TestServerOptions = {}): Promise<
     async account({ plan = 'business', requestsPerHour } = {}) {
       const limit = requestsPerHour ?? (plan === 'business' ? 1_000_000 : null);
       const { account, apiKey } = await createAccount(ports, { name: 'test', plan, requestsPerHour: limit });
-      const operator: Caller = { account, keyId: 'test', credential: 'operator', scopes: new Set(scopes) };
+      const operator = operatorOf(account);
       return {
         ...clientOf(server.url, apiKey.secret, conformance),
         account,

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { type Caller, scopes } from '../../src/domain/caller.ts';
+import { operatorOf } from '../../src/domain/caller.ts';
 import { createConversation } from '../../src/domain/conversations.ts';
 import { createWebhook, deleteWebhook } from '../../src/domain/webhooks.ts';
 import { TestClock } from '../support/clock.ts';
@@ -13,13 +13,11 @@ import { openScene, type Scene } from '../support/webhooks.ts';
 const webhookTotalMs = 60_000; // longer than any test
 const healthy: Reply = {};
 
-function callerOf({ account }: TestAccount): Caller {
-  return { account, keyId: 'test', credential: 'operator', scopes: new Set(scopes) };
-}
-
 /** Makes events without the way through HTTP, which is not what is tested here. */
 async function makeEvents(server: TestServer, client: TestAccount, count: number): Promise<void> {
-  const made = Array.from({ length: count }, () => createConversation.execute(server.app.ports, callerOf(client), {}));
+  const made = Array.from({ length: count }, () =>
+    createConversation.execute(server.app.ports, operatorOf(client.account), {}),
+  );
   await Promise.all(made);
 }
 
@@ -27,7 +25,7 @@ async function makeEvents(server: TestServer, client: TestAccount, count: number
 async function webhooks({ server, receiver }: Scene, client: TestAccount, paths: readonly string[]): Promise<void> {
   for (const path of paths) {
     const input = { url: `${receiver.url}${path}` };
-    const { webhook } = await createWebhook.execute(server.app.ports, callerOf(client), input);
+    const { webhook } = await createWebhook.execute(server.app.ports, operatorOf(client.account), input);
     receiver.trust(path, String(webhook.secret));
   }
 }
@@ -154,13 +152,15 @@ test('an account that deletes webhooks and makes them anew at a receiver that ha
     const hanging = paths(`hangs/${round}`, 20);
     const made: string[] = [];
     for (const path of hanging) {
-      const { webhook } = await createWebhook.execute(server.app.ports, callerOf(client), { url: receiver.url + path });
+      const { webhook } = await createWebhook.execute(server.app.ports, operatorOf(client.account), {
+        url: receiver.url + path,
+      });
       receiver.trust(path, String(webhook.secret));
       made.push(webhook.id);
     }
     await makeEvents(server, client, 4);
     await settled(scene);
-    for (const id of made) await deleteWebhook.execute(server.app.ports, callerOf(client), { id });
+    for (const id of made) await deleteWebhook.execute(server.app.ports, operatorOf(client.account), { id });
   }
   expect(receiver.open, 'what hangs is half of all').toBeLessThanOrEqual(192);
   expect(receiver.open).toBeGreaterThan(150);

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { type Caller, scopes } from '../../src/domain/caller.ts';
+import { operatorOf } from '../../src/domain/caller.ts';
 import { createConversation } from '../../src/domain/conversations.ts';
 import { recoverWebhook } from '../../src/domain/deliveries.ts';
 import type { StoredDelivery } from '../../src/domain/delivery-record.ts';
@@ -226,9 +226,7 @@ describe('recover', () => {
         await tx.deliveries.insert(client.account.id, sampleDelivery(id, before));
       }
     });
-    const [caller, neighbour] = [client, other].map(
-      ({ account }): Caller => ({ account, keyId: 'test', credential: 'operator', scopes: new Set(scopes) }),
-    ) as [Caller, Caller];
+    const [caller, neighbour] = [operatorOf(client.account), operatorOf(other.account)];
     const { ports } = server.app;
     const recovering = recoverWebhook.execute(ports, caller, { id, since: timestamp(server.clock.nowMs - 1) });
     await createConversation.execute(ports, neighbour, {});

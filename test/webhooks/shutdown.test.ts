@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { type Caller, scopes } from '../../src/domain/caller.ts';
+import { operatorOf } from '../../src/domain/caller.ts';
 import { createConversation } from '../../src/domain/conversations.ts';
 import { secondMs, TestClock } from '../support/clock.ts';
 import { temporaryFolder } from '../support/files.ts';
@@ -98,7 +98,7 @@ test('an attempt about to start at the end of the grace period does not delay th
   const client = await server.account();
   const { receiver, webhook } = await sceneOf(server, client, () => ({ instead: 'hang' }));
   await webhook();
-  const caller: Caller = { account: client.account, keyId: 'test', credential: 'operator', scopes: new Set(scopes) };
+  const caller = operatorOf(client.account);
   await createConversation.execute(server.app.ports, caller, {});
   // The delivery is about to be claimed, in the next turn of the loop, and the grace time is over by then.
   const startedMs = performance.now();

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 
-// What is in the rows of both databases, and the answers that are made of them.
+// What the peers' stores share: what is in the rows of both databases, and the answers that are made of them.
 
 /** Whether a send writes all that the service writes, and not the message and its conversation alone. */
 export const writesAll = process.env.BENCH_WRITES === 'all';

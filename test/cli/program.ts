@@ -3,7 +3,8 @@ import { fileURLToPath } from 'node:url';
 import { onTestFinished, vi } from 'vitest';
 import { run as runProgram } from '../../src/cli/program.ts';
 
-// The program as its operator runs it: a process of its own, seen from outside only.
+// The program as its operator runs it, seen from outside only: in a process of its own, or in this one where that makes no
+// difference.
 
 const built = fileURLToPath(new URL('../../dist/main.js', import.meta.url));
 

@@ -154,14 +154,15 @@ test('every client sees an end that it can understand, and nobody new is let in'
   const { databasePath, account } = await prepare(fillConversation);
   const server = await serve(databasePath);
   const client = clientOf(server.url, account.secret);
-  const subscription = 'subscription { events { id } }';
   const headers = { authorization: `Bearer ${account.secret}` };
+  const rest = await SseReader.open(`${server.url}/v1/events/stream`, headers);
+  await rest.until(({ lastEventId }) => lastEventId !== undefined);
+  // From there on, too: nothing tells when a subscription on a socket has begun.
+  const subscription = `subscription { events(after: "${rest.lastEventId}") { id } }`;
   const socket = await new RawSocket(server.url).init(account.secret);
   socket.subscribe('all', subscription);
-  const streams = await Promise.all([
-    SseReader.open(`${server.url}/v1/events/stream`, headers),
-    SseReader.open(`${server.url}/graphql?query=${encodeURIComponent(subscription)}`, headers),
-  ]);
+  const graphql = await SseReader.open(`${server.url}/graphql?query=${encodeURIComponent(subscription)}`, headers);
+  const streams = [rest, graphql];
   const { data } = (await client.rest('GET', '/conversations')).body;
   await client.rest('POST', '/conversations', { body: {} });
   await socket.first('all', 'next');

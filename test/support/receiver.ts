@@ -8,6 +8,9 @@ import type { Json } from './client.ts';
 
 type Time = Pick<Clock, 'now'>;
 
+/** Those of the receivers so far: to one that has been closed, a server of the same file may still send. */
+const portsUsed = new Set<number>();
+
 /** A request to a receiver. */
 export interface ReceivedWebhook {
   readonly method: string;
@@ -72,8 +75,12 @@ export class Receiver {
   static async start(clock: Time, replies?: Replies): Promise<Receiver> {
     const receiver = new Receiver(clock);
     if (replies !== undefined) receiver.replies = replies;
-    receiver.#server.listen(0, '127.0.0.1');
-    await once(receiver.#server, 'listening');
+    do {
+      receiver.#server.close();
+      receiver.#server.listen(0, '127.0.0.1');
+      await once(receiver.#server, 'listening');
+    } while (portsUsed.has(receiver.port));
+    portsUsed.add(receiver.port);
     receiver.url = `http://127.0.0.1:${receiver.port}`;
     return receiver;
   }

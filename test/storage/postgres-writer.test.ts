@@ -2,7 +2,7 @@ import postgres from 'postgres';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import type { StoredConversation } from '../../src/domain/conversation-record.ts';
 import { DomainError } from '../../src/domain/errors.ts';
-import type { Storage } from '../../src/domain/storage-port.ts';
+import type { Storage, Transaction } from '../../src/domain/storage-port.ts';
 import { systemClock } from '../../src/server/clock.ts';
 import { Pool } from '../../src/storage/postgres/connections.ts';
 import { openPostgresStorage, type PostgresOptions, type PostgresStorage } from '../../src/storage/postgres/storage.ts';
@@ -28,14 +28,15 @@ function clientOf(url: string): postgres.Sql {
 }
 
 /** Reads a conversation, and writes what follows from it. */
-function change(storage: Storage, accountId: string, id: string): Promise<number> {
-  return storage.write(async (tx) => {
+function change(storage: Storage, accountId: string, id: string, isAboutOne = false): Promise<number> {
+  const work = async (tx: Transaction): Promise<number> => {
     const previous = (await tx.conversations.find(accountId, id)) as StoredConversation;
     const next = { ...previous, version: previous.version + 1 };
     await tx.conversations.update(accountId, previous, next);
     await tx.events.append(accountId, [sampleEvent(next)]);
     return next.version;
-  }, accountId);
+  };
+  return storage.write(work, accountId, isAboutOne ? id : undefined);
 }
 
 describe('works of one account', () => {
@@ -140,6 +141,137 @@ describe('works of one account', () => {
       await waiting;
     });
     expect(await storage.read.conversations.count(locked.id, {})).toBe(0);
+  });
+});
+
+describe('works of several accounts, of which more wait than transactions may run', () => {
+  interface Scene {
+    readonly storage: PostgresStorage;
+    readonly url: string;
+    readonly accountIds: readonly string[];
+    /** How many transactions have begun. */
+    begun(): number;
+  }
+
+  /** One transaction at a time: the first work has it, and the others wait together. */
+  async function openScene(accounts: number, options: Partial<PostgresOptions> = {}): Promise<Scene> {
+    const url = await database();
+    let count = 0;
+    const onStatement = (text: string): void => {
+      if (text.startsWith('BEGIN')) count++;
+    };
+    const storage = await opened(url, { maxSessions: 1, onStatement, ...options });
+    const accountIds: string[] = [];
+    for (let index = 0; index < accounts; index++) accountIds.push((await storedAccount(storage)).id);
+    count = 0;
+    return { storage, url, accountIds, begun: () => count };
+  }
+
+  /** Starts a conversation, as a small work about one. */
+  function start(storage: Storage, accountId: string, conversation = sampleConversation()): Promise<number> {
+    const work = async (tx: Transaction): Promise<number> => {
+      await tx.conversations.find(accountId, conversation.id);
+      await tx.conversations.insert(accountId, conversation);
+      return await tx.events.append(accountId, [sampleEvent(conversation)]);
+    };
+    return storage.write(work, accountId, conversation.id);
+  }
+
+  test('share one if they are about conversations, and each log has its own numbers', async () => {
+    const { storage, accountIds, begun } = await openScene(6);
+    const works = [...accountIds, ...accountIds].map((accountId) => start(storage, accountId));
+    expect(await Promise.all(works)).toEqual([...accountIds.map(() => 1), ...accountIds.map(() => 2)]);
+    expect(begun(), 'that of the first account, and that of the others').toBe(2);
+    for (const accountId of accountIds) {
+      const { events } = await storage.read.events.after(accountId, 0, { filter: {}, limit: 9, span: 9 });
+      expect(events.map(({ sequence }) => sequence)).toEqual([1, 2]);
+    }
+  });
+
+  test('do not share one if they may be larger', async () => {
+    const { storage, accountIds, begun } = await openScene(4);
+    const count = (accountId: string) => storage.write(async (tx) => tx.conversations.count(accountId, {}), accountId);
+    await Promise.all(accountIds.map(count));
+    expect(begun()).toBe(4);
+  });
+
+  test('are stored when one of them fails, which leaves nothing behind', async () => {
+    const { storage, accountIds } = await openScene(6);
+    const [, throwing = '', doubling = ''] = accountIds;
+    const thrown = new Error('after it has written');
+    const conversation = sampleConversation();
+    const works = accountIds.map((accountId) => {
+      if (accountId !== throwing && accountId !== doubling) return start(storage, accountId);
+      const work = async (tx: Transaction): Promise<number> => {
+        await tx.conversations.insert(accountId, conversation);
+        if (accountId === throwing) throw thrown;
+        await tx.conversations.insert(accountId, conversation); // which the database refuses
+        return 0;
+      };
+      return storage.write(work, accountId, conversation.id);
+    });
+    const [first, ofThrowing, ofDoubling, ...others] = await Promise.allSettled(works);
+    expect(ofThrowing).toEqual({ status: 'rejected', reason: thrown });
+    expect(ofDoubling?.status).toBe('rejected');
+    for (const each of [first, ...others]) expect(each).toEqual({ status: 'fulfilled', value: 1 });
+    const counts = await Promise.all(accountIds.map((accountId) => storage.read.conversations.count(accountId, {})));
+    expect(counts).toEqual([1, 0, 0, 1, 1, 1]);
+  });
+
+  test('do not wait for the lock of one of them that another node has', async () => {
+    const { storage, url, accountIds } = await openScene(4);
+    const [, locked = ''] = accountIds;
+    const order: string[] = [];
+    const works = await clientOf(url).begin(async (tx) => {
+      await tx`SELECT 1 FROM account_totals WHERE account_id = ${locked} FOR UPDATE`;
+      const started = accountIds.map(async (accountId) => {
+        await start(storage, accountId);
+        order.push(accountId);
+      });
+      await Promise.all(started.filter((_, index) => accountIds[index] !== locked));
+      return started.map((work) => [work]); // in lists, since a transaction waits for the promises that it returns
+    });
+    await Promise.all(works.flat());
+    expect(order.at(-1)).toBe(locked);
+    expect(order.toSorted()).toEqual(accountIds.toSorted());
+  });
+
+  test('fail together when the connection is lost, and leave nothing behind', async () => {
+    const { storage, url, accountIds } = await openScene(4);
+    const administrator = clientOf(url);
+    const [, cutting] = accountIds;
+    const cut = async (tx: Transaction): Promise<number> => {
+      await tx.conversations.count(cutting ?? '', {});
+      await administrator`SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+        WHERE state = 'idle in transaction' AND datname = current_database()`;
+      return await tx.conversations.count(cutting ?? '', {});
+    };
+    const works = accountIds.map((accountId) =>
+      accountId === cutting ? storage.write(cut, accountId, 'any') : start(storage, accountId),
+    );
+    const [first, ...others] = await Promise.allSettled(works);
+    expect(first?.status).toBe('fulfilled');
+    for (const each of others) expect(each).toMatchObject({ status: 'rejected', reason: unavailable });
+    expect(await Promise.all(accountIds.map((accountId) => start(storage, accountId)))).toEqual([2, 1, 1, 1]);
+  });
+
+  test('on two nodes lose no change of each other, and no log has a gap', async () => {
+    const { storage, url, accountIds } = await openScene(12, { maxSessions: 2 });
+    const other = await opened(url, { maxSessions: 2 });
+    const conversations = accountIds.map(() => sampleConversation());
+    await Promise.all(accountIds.map((accountId, index) => start(storage, accountId, conversations[index])));
+    const rounds = 20;
+    const works = Array.from({ length: rounds * accountIds.length }, (_, index) => {
+      const at = Math.floor(index / 2) % accountIds.length;
+      return change(index % 2 === 0 ? storage : other, accountIds[at] ?? '', conversations[at]?.id ?? '', true);
+    });
+    await Promise.all(works);
+    for (const [index, accountId] of accountIds.entries()) {
+      const stored = await storage.read.conversations.find(accountId, conversations[index]?.id ?? '');
+      expect(stored?.version).toBe(1 + rounds);
+      const { events } = await storage.read.events.after(accountId, 0, { filter: {}, limit: 100, span: 100 });
+      expect(events.map(({ sequence }) => sequence)).toEqual(Array.from({ length: 1 + rounds }, (_, at) => at + 1));
+    }
   });
 });
 

@@ -14,6 +14,7 @@ import {
 } from './connections.ts';
 import { isUseless } from './errors.ts';
 import { explainNewer, isNotNewer } from './migrate.ts';
+import { arrayOf } from './statements.ts';
 
 /**
  * A connection for one transaction after the other. Its statements are sent as they come, and PostgreSQL answers them in
@@ -32,9 +33,8 @@ export class Session implements Queries {
   #isCareful = false;
   #isClosing = false;
   #losses = 0;
-  /** The account whose row is locked, and the end of its log; as far as the changes go that were sent. */
-  #accountId = '';
-  #logEnd: Promise<number> = Promise.resolve(0);
+  /** The ends of the logs of the accounts whose rows are locked, as far as the changes go that were sent. */
+  #logEnds = new Map<string, Promise<number>>();
   #lose: (error: unknown) => void = () => {};
   /** What the transaction has touched, for those who watch. */
   touches = new Touches();
@@ -65,33 +65,40 @@ export class Session implements Queries {
    * @param accountId whose row is locked first; empty for none
    */
   begin(accountId: string, { isCareful = false } = {}): void {
-    this.#failure = undefined;
-    this.#isOpen = true;
-    this.#isCareful = isCareful;
-    this.touches = new Touches();
-    this.lost = new Promise((_, reject) => {
-      this.#lose = reject;
-    });
-    this.lost.catch(() => {}); // nobody need wait for it
-    this.#keep(this.#tell('BEGIN ISOLATION LEVEL READ COMMITTED'));
-    if (this.#options.isProxied) {
-      for (const [name, ms] of Object.entries(timeoutsOf(this.#options)))
-        this.#keep(this.#tell(`SET LOCAL ${name} = ${ms}`));
-    }
+    this.#begin(isCareful);
     const lock = `SELECT event_sequence, ${isNotNewer} FROM account_totals WHERE account_id = $1 FOR UPDATE`;
     const locked = accountId === '' ? this.#tell(`SELECT ${isNotNewer}`) : this.#tell(lock, [accountId]);
     this.#keep(locked.catch(explainNewer));
-    this.#accountId = accountId;
-    this.#logEnd = locked.then(([row]) => Number(row?.['eventSequence']));
-    this.#logEnd.catch(() => {}); // nobody need ask for it
+    this.#endsAt(
+      accountId,
+      locked.then(([row]) => Number(row?.['eventSequence'])),
+    );
+  }
+
+  /**
+   * Begins a transaction for several accounts, of which none waits for the lock of another.
+   * @returns those whose rows are locked, because nobody else has; none when it has failed
+   */
+  async beginShared(accountIds: readonly string[]): Promise<ReadonlySet<string>> {
+    this.#begin(false);
+    const lock = `SELECT account_id, event_sequence, ${isNotNewer} FROM account_totals
+      WHERE account_id = ANY($1::text[]) FOR UPDATE SKIP LOCKED`;
+    try {
+      const rows = await this.#kept(this.#tell(lock, [arrayOf(accountIds)]).catch(explainNewer));
+      for (const row of rows) this.#endsAt(String(row['accountId']), Promise.resolve(Number(row['eventSequence'])));
+    } catch {
+      // It is the transaction’s failure.
+    }
+    return new Set(this.#logEnds.keys());
   }
 
   advanceLog(accountId: string, count: number): Promise<number> | undefined {
+    const end = this.#logEnds.get(accountId);
     // What is undone alone would have taken numbers.
-    if (this.#isCareful || accountId !== this.#accountId) return undefined;
-    this.#logEnd = this.#logEnd.then((end) => end + count);
-    this.#logEnd.catch(() => {});
-    return this.#logEnd;
+    if (this.#isCareful || end === undefined) return undefined;
+    const next = end.then((sequence) => sequence + count);
+    this.#endsAt(accountId, next);
+    return next;
   }
 
   async query(text: string, values: readonly unknown[], isKept: boolean): Promise<Answer> {
@@ -144,6 +151,27 @@ export class Session implements Queries {
 
   get losses(): number | undefined {
     return this.#options.isProxied ? undefined : this.#losses; // a proxy keeps its own connections
+  }
+
+  #begin(isCareful: boolean): void {
+    this.#failure = undefined;
+    this.#isOpen = true;
+    this.#isCareful = isCareful;
+    this.#logEnds = new Map();
+    this.touches = new Touches();
+    this.lost = new Promise((_, reject) => {
+      this.#lose = reject;
+    });
+    this.lost.catch(() => {}); // nobody need wait for it
+    this.#keep(this.#tell('BEGIN ISOLATION LEVEL READ COMMITTED'));
+    if (!this.#options.isProxied) return;
+    for (const [name, ms] of Object.entries(timeoutsOf(this.#options)))
+      this.#keep(this.#tell(`SET LOCAL ${name} = ${ms}`));
+  }
+
+  #endsAt(accountId: string, sequence: Promise<number>): void {
+    sequence.catch(() => {}); // nobody need ask for it
+    this.#logEnds.set(accountId, sequence);
   }
 
   #onLoss(): void {

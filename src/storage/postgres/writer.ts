@@ -9,6 +9,8 @@ import { WorkScope } from './work-scope.ts';
 const maxGroupSize = 128;
 /** How many works run at once, at most: what they read arrives together, and one turn of the loop goes on with all. */
 const maxTogether = 16;
+/** How many accounts share a transaction, at most. Should it fail, the works of all of them are repeated. */
+const maxAccounts = 8;
 /** How often a work gives way to others before it fails. */
 const maxAttempts = 10;
 
@@ -26,6 +28,7 @@ export interface WriterOptions {
 }
 
 interface Job<Tx> {
+  readonly accountId: string;
   readonly conversationId: string | undefined;
   readonly work: (tx: Tx) => Promise<unknown>;
   readonly deadlineMs: number;
@@ -54,6 +57,9 @@ export interface Writing<Tx> {
  * commits, and one wait for the disk serves everything that arrived during the last one. No promise settles before the
  * commit. Works of the service itself run one after the other, each in a transaction of its own.
  *
+ * Where more accounts wait than transactions may run, several share one, each with its next works: those that are about a
+ * conversation, which are small. Most of what a message costs is its transaction.
+ *
  * A work decides before it writes: there are no savepoints in a group, and one that throws without having written
  * anything leaves the others as they are. Otherwise the group is rolled back, and its works are repeated, each alone.
  *
@@ -71,7 +77,11 @@ export class Writer<Tx> {
   readonly #cost = new MovingAverage();
   /** What waits, by account; the account whose turn it is comes first. */
   readonly #waiting = new Map<string, Job<Tx>[]>();
+  /** Of whom there is a group. */
   readonly #running = new Set<string>();
+  #groups = 0;
+  /** Whose lock another node had: they wait for it, alone. */
+  readonly #contended = new Set<string>();
   readonly #idle: Writing<Tx>[] = [];
   #sessions: Session[] = [];
   #waitingCount = 0;
@@ -111,6 +121,7 @@ export class Writer<Tx> {
     if (this.#isClosing) return Promise.reject(unavailable('The service is shutting down.'));
     return new Promise<T>((resolve, reject) => {
       const job: Job<Tx> = {
+        accountId,
         conversationId,
         work,
         deadlineMs: performance.now() + this.#busyTimeoutMs,
@@ -128,35 +139,61 @@ export class Writer<Tx> {
   /** Refuses new units of work, completes the queued ones, and closes the connections. */
   async close(): Promise<void> {
     this.#isClosing = true;
-    if (this.#running.size > 0) await new Promise<void>((resolve) => this.#onIdle.push(resolve));
+    if (this.#groups > 0) await new Promise<void>((resolve) => this.#onIdle.push(resolve));
     await Promise.all(this.#sessions.map((session) => session.close()));
   }
 
-  /** Starts a group of each account that may have one. */
+  /** Starts groups for those who wait, as many as there may be. */
   #startNext(): void {
-    for (const accountId of this.#waiting.keys()) {
-      if (this.#running.size >= this.#maxSessions) return;
-      if (!this.#running.has(accountId)) void this.#serve(accountId);
+    while (this.#groups < this.#maxSessions) {
+      const accountIds = this.#nextAccounts();
+      if (accountIds.length === 0) return;
+      void this.#serve(accountIds);
     }
   }
 
-  /** Runs one group of an account. Never rejects. */
-  async #serve(accountId: string): Promise<void> {
-    this.#running.add(accountId);
+  /** The account whose turn it is, and those that share its transaction since there are more of them than sessions. */
+  #nextAccounts(): string[] {
+    const most = Math.min(maxAccounts, Math.ceil(this.#waiting.size / this.#maxSessions));
+    const accountIds: string[] = [];
+    for (const accountId of this.#waiting.keys()) {
+      if (this.#running.has(accountId)) continue;
+      const mayShare = this.#mayShare(accountId);
+      if (mayShare || accountIds.length === 0) accountIds.push(accountId);
+      if (!mayShare || accountIds.length >= most) break;
+    }
+    return accountIds;
+  }
+
+  /** Whether what an account does next is a small thing, and would not wait for its lock. */
+  #mayShare(accountId: string): boolean {
+    return this.#waiting.get(accountId)?.[0]?.conversationId !== undefined && !this.#contended.has(accountId);
+  }
+
+  /** Runs one group, of one account or of several. Never rejects. */
+  async #serve(accountIds: readonly string[]): Promise<void> {
+    for (const accountId of accountIds) this.#running.add(accountId);
+    this.#groups++;
     await Promise.resolve(); // those who write in the same turn of the event loop share the transaction
     const writing = this.#idle.pop() ?? this.#opened();
     const startedMs = performance.now();
-    const done = await this.#runGroup(accountId, writing, startedMs);
+    const done =
+      accountIds.length > 1
+        ? await this.#runShared(accountIds, writing)
+        : await this.#runGroup(accountIds[0] ?? '', writing, startedMs);
     if (done > 0) {
       const durationMs = performance.now() - startedMs;
       this.#cost.add(done, durationMs);
       this.#onGroup(done, durationMs);
     }
     this.#idle.push(writing);
-    this.#running.delete(accountId);
-    this.#putLast(accountId);
+    this.#groups--;
+    for (const accountId of accountIds) {
+      this.#running.delete(accountId);
+      this.#putLast(accountId);
+    }
     this.#startNext();
-    if (this.#running.size === 0) for (const resolve of this.#onIdle.splice(0)) resolve();
+    if (this.#groups === 0) for (const resolve of this.#onIdle.splice(0)) resolve();
   }
 
   #opened(): Writing<Tx> {
@@ -210,24 +247,47 @@ export class Writer<Tx> {
 
   /** @returns how many jobs are done */
   async #runGroup(accountId: string, writing: Writing<Tx>, startedMs: number): Promise<number> {
+    this.#contended.delete(accountId);
     const most = accountId === '' ? 1 : maxGroupSize;
     const first = this.#takeTogether(accountId, Math.min(most, maxTogether));
     if (first.length === 0) return 0;
-    const { session } = writing;
     const done: Done<Tx>[] = [];
-    session.begin(accountId);
+    writing.session.begin(accountId);
     for (let jobs = first; jobs.length > 0; ) {
-      const ran = await Promise.all(jobs.map((job) => run(writing, job)));
-      done.push(...ran);
-      const isSpoilt = ran.some(({ outcome, hasWritten }) => 'error' in outcome && hasWritten);
-      if (session.failure !== undefined || isSpoilt) return await this.#undo(writing, accountId, done);
+      if (!(await runTogether(writing, jobs, done))) return await this.#undo(writing, done);
       const room = performance.now() - startedMs >= this.#maxGroupMs ? 0 : most - done.length;
       jobs = this.#takeTogether(accountId, Math.min(room, maxTogether));
     }
+    return await this.#commit(writing, done);
+  }
+
+  /**
+   * Runs the next jobs of several accounts, and only those: nobody waits for what another account does after them, or for a
+   * lock that another node has.
+   * @returns how many jobs are done
+   */
+  async #runShared(accountIds: readonly string[], writing: Writing<Tx>): Promise<number> {
+    const { session } = writing;
+    const locked = await session.beginShared(accountIds);
+    for (const accountId of accountIds) if (!locked.has(accountId)) this.#contended.add(accountId);
+    const most = Math.max(1, Math.floor(maxTogether / accountIds.length));
+    const jobs = [...locked].flatMap((accountId) => this.#takeTogether(accountId, most));
+    if (jobs.length === 0) {
+      await session.rollback();
+      return 0;
+    }
+    const done: Done<Tx>[] = [];
+    if (!(await runTogether(writing, jobs, done))) return await this.#undo(writing, done);
+    return await this.#commit(writing, done);
+  }
+
+  /** @returns how many jobs are done */
+  async #commit(writing: Writing<Tx>, done: readonly Done<Tx>[]): Promise<number> {
+    const { session } = writing;
     try {
       await session.commit();
     } catch (error) {
-      if (session.failure !== undefined) return await this.#undo(writing, accountId, done);
+      if (session.failure !== undefined) return await this.#undo(writing, done);
       await session.rollback();
       for (const { job } of done) job.reject(failureOf(error));
       return done.length;
@@ -238,7 +298,7 @@ export class Writer<Tx> {
   }
 
   /** Rolls a group back. What one of its works may be to blame for is found by repeating them, each alone. */
-  async #undo(writing: Writing<Tx>, accountId: string, done: readonly Done<Tx>[]): Promise<number> {
+  async #undo(writing: Writing<Tx>, done: readonly Done<Tx>[]): Promise<number> {
     const { failure } = writing.session;
     await writing.session.rollback();
     // Not the fault of a work: the connection, a timeout, or a database that another version has taken over.
@@ -246,17 +306,17 @@ export class Writer<Tx> {
     for (const { job, outcome } of done) {
       if (isUnavailable) job.reject(failureOf(failure));
       else if (done.length === 1 && failure === undefined) settle(job, outcome);
-      else await this.#runAlone(writing, accountId, job);
+      else await this.#runAlone(writing, job);
     }
-    if (isUnavailable) this.#expire(accountId, failure);
+    if (isUnavailable) for (const { job } of done) this.#expire(job.accountId, failure);
     return done.length;
   }
 
   /** Runs a job in a careful transaction of its own, and again when it had to give way to another. */
-  async #runAlone(writing: Writing<Tx>, accountId: string, job: Job<Tx>): Promise<void> {
+  async #runAlone(writing: Writing<Tx>, job: Job<Tx>): Promise<void> {
     const { session } = writing;
     for (let attempt = 1; ; attempt++) {
-      session.begin(accountId, { isCareful: true });
+      session.begin(job.accountId, { isCareful: true });
       const { outcome } = await run(writing, job);
       let failure = session.failure ?? ('error' in outcome ? outcome.error : undefined);
       if (session.failure === undefined && 'value' in outcome) {
@@ -277,6 +337,18 @@ export class Writer<Tx> {
       await pause(retryDelayMs(attempt));
     }
   }
+}
+
+/**
+ * Runs jobs at the same time.
+ * @param done to which they are added
+ * @returns whether the transaction can be committed
+ */
+async function runTogether<Tx>(writing: Writing<Tx>, jobs: readonly Job<Tx>[], done: Done<Tx>[]): Promise<boolean> {
+  const ran = await Promise.all(jobs.map((job) => run(writing, job)));
+  done.push(...ran);
+  const isSpoilt = ran.some(({ outcome, hasWritten }) => 'error' in outcome && hasWritten);
+  return writing.session.failure === undefined && !isSpoilt;
 }
 
 /** Runs a unit of work until it settles, or its connection is lost. Then its scope ends. */

@@ -2,7 +2,16 @@ import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import type { BenchData } from './data.ts';
 import { fanOutOf } from './fanout.ts';
 import { type Contestant, measure, ours, peer, type Served, serve } from './processes.ts';
-import { inRounds, type Load, type Plan, ratio, sendsOf, type WorkResult } from './throughput.ts';
+import {
+  inRounds,
+  type Load,
+  type Plan,
+  ratio,
+  requireAnswers,
+  sendsOf,
+  type WorkResult,
+  warmUpSeconds,
+} from './throughput.ts';
 
 // Two nodes on one PostgreSQL database.
 
@@ -23,10 +32,10 @@ export async function compareBusyAccount(data: BenchData, { rounds, seconds, con
       const load = { connections: connections / nodes.length, headers: {}, requests: sendsOf(data) };
       const perSecond = async (seconds: number): Promise<number> => {
         const loads = await Promise.all(nodes.map(({ url }) => measure<Load>('load.mjs', { ...load, url, seconds })));
-        if (loads.some(({ failures }) => failures > 0)) throw new Error(`${contestant.name} failed at ${name}`);
+        for (const load of loads) requireAnswers(load, contestant, name);
         return loads.reduce((sum, { requestsPerSecond }) => sum + requestsPerSecond, 0);
       };
-      await perSecond(5); // until it is compiled
+      await perSecond(warmUpSeconds);
       return Math.round(await perSecond(seconds));
     }),
   );

@@ -21,13 +21,13 @@ interface Work {
   readonly aims: Readonly<Record<string, number>>;
   /** Each request that is sent is one of these, by chance. */
   requests(data: BenchData): readonly Request[];
-  /** How long each is warmed up, if not for a second. */
-  readonly warmUpSeconds?: number;
   /** What is sent meanwhile twenty times a second. */
   beside?(data: BenchData): readonly Request[];
 }
 
 const besideEveryMs = 50;
+/** Until the code is compiled. On a slow machine, half of the final speed is there after two seconds. */
+export const warmUpSeconds = 5;
 
 const listQuery =
   'query ($after: String) { conversations(first: 20, after: $after) { nodes { id status subject lastActivityAt } } }';
@@ -129,15 +129,12 @@ export const works: readonly Work[] = [
   },
 ];
 
-// A second has a few hundred requests there, too few for the code to be compiled.
-const onPostgres = { aims: { fastify: 0.9 }, warmUpSeconds: 5 };
-
 /** The works over REST again, on PostgreSQL, with Fastify on the same database by the same driver. */
 export const postgresWorks: readonly Work[] = works
   .filter((work) => 'fastify' in work.aims && work.beside === undefined)
   .map((work) => ({
     ...work,
-    ...onPostgres,
+    aims: { fastify: 0.9 },
     peers: work.peers.filter((name) => name !== 'bare'),
     name: `PostgreSQL: ${work.name}`,
   }));
@@ -199,15 +196,13 @@ export async function compare(
       const result = await onFreshCopy(contestant, data, async ({ url }) => {
         const ended = new AbortController();
         const sending = sendBeside(url, beside, ended.signal);
-        await measure<Load>('load.mjs', { ...load, url, seconds: work.warmUpSeconds ?? 1 }); // until it is compiled
+        await measure<Load>('load.mjs', { ...load, url, seconds: warmUpSeconds });
         const measured = await measure<Load>('load.mjs', { ...load, url, seconds });
         ended.abort();
         await sending;
         return measured;
       });
-      if (result.failures > result.requests / 10) {
-        throw new Error(`${contestant.name} failed ${result.failures} times at ${work.name}`);
-      }
+      requireAnswers(result, contestant, work.name);
       failures[contestant.name] = (failures[contestant.name] ?? 0) + result.failures;
       raw[contestant.name]?.push(Math.round(result.requestsPerSecond));
       p99Ms[contestant.name]?.push(Math.round(result.p99Ms * 10) / 10);
@@ -219,6 +214,11 @@ export async function compare(
     work.peers.map((name) => [name, { ratio: ratio(medians['ours'], medians[name]), aim: work.aims[name] }]),
   );
   return { name: work.name, unit: 'requests/s', raw, median: medians, p99Ms, bytesPerRequest, failures, ratios };
+}
+
+/** @throws Error if more than a tenth of the requests failed, or were not answered within two seconds */
+export function requireAnswers({ failures, requests }: Load, { name }: Contestant, work: string): void {
+  if (failures > requests / 10) throw new Error(`${name} failed ${failures} times at ${work}`);
 }
 
 /** Sends one request after the other, in even steps, until it is told to end. */

@@ -147,7 +147,7 @@ export interface ApiKeyReads extends NewestFirstReads<ApiKey> {
 
 export interface ApiKeyWrites {
   insert(accountId: string, key: ApiKey, secretHash: Uint8Array): Awaitable<void>;
-  /** Stores `revokedAt` and `lastUsedAt`. */
+  /** Stores `lastUsedAt`, and `revokedAt` if the key is not revoked yet: no revocation is undone by who has not seen it. */
   update(key: ApiKey): Awaitable<void>;
   /**
    * Removes keys of an account that were revoked or have expired, all but the `kept` that did so last; `limit` of them

@@ -128,7 +128,9 @@ export function apiKeyWrites(db: Statements, onRevoke: () => void): ApiKeyWrites
   const insert = db.prepare(insertInto('api_keys', ['accountId', 'secretHash', ...keyColumns]));
   // The index by secret is not unique. Two equal ones are 256 random bits twice: that is only looked for.
   const taken = db.prepare('SELECT 1 FROM api_keys WHERE secret_hash = :secretHash');
-  const update = db.prepare('UPDATE api_keys SET last_used_at = :lastUsedAt, revoked_at = :revokedAt WHERE id = :id');
+  const update = db.prepare(
+    `UPDATE api_keys SET last_used_at = :lastUsedAt, revoked_at = coalesce(revoked_at, :revokedAt) WHERE id = :id`,
+  );
   const removeEnded = db.prepare(
     `DELETE FROM api_keys WHERE account_id = :accountId AND id IN
       (SELECT id FROM api_keys WHERE account_id = :accountId AND ends_at <= :nowMs

@@ -124,7 +124,9 @@ export function apiKeyReads(db: Statements): ApiKeyReads {
 /** @param onRevoke called when a key is revoked; the transaction may still be rolled back */
 export function apiKeyWrites(db: Statements, onRevoke: () => void): ApiKeyWrites {
   const insert = db.prepare(insertInto('api_keys', ['accountId', 'secretHash', ...keyColumns]));
-  const update = db.prepare('UPDATE api_keys SET last_used_at = :lastUsedAt, revoked_at = :revokedAt WHERE id = :id');
+  const update = db.prepare(
+    `UPDATE api_keys SET last_used_at = :lastUsedAt, revoked_at = coalesce(revoked_at, :revokedAt) WHERE id = :id`,
+  );
   const removeEnded = db.prepare(
     `DELETE FROM api_keys WHERE id IN (SELECT id FROM api_keys WHERE account_id = :accountId AND ends_at <= :nowMs
       ORDER BY ends_at DESC LIMIT :limit OFFSET :kept)`,

@@ -140,6 +140,18 @@ export function accountsContract(open: () => Promise<OpenedStorage>): void {
       expect(await storage.read.apiKeys.find(accountId, other.id)).toEqual(other);
     });
 
+    test('stay revoked, whoever changes what they were before', async () => {
+      const { storage } = await open();
+      const { id: accountId } = await storedAccount(storage);
+      const key = sampleKey();
+      const revokedAt = timestamp(startMs + 90_000);
+      await storage.write(async (tx) => tx.apiKeys.insert(accountId, key, sampleHash()));
+      await storage.write(async (tx) => tx.apiKeys.update({ ...key, revokedAt }));
+      const lastUsedAt = timestamp(startMs + 120_000);
+      await storage.write(async (tx) => tx.apiKeys.update({ ...key, lastUsedAt }));
+      expect(await storage.read.apiKeys.find(accountId, key.id)).toEqual({ ...key, lastUsedAt, revokedAt });
+    });
+
     test('cannot share a secret', async () => {
       const { storage } = await open();
       const [one, two] = [await storedAccount(storage), await storedAccount(storage)];

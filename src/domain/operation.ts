@@ -25,7 +25,7 @@ export interface Context extends Omit<Ports, 'storage'> {
    * Runs work in a transaction. If the request has an idempotency key, the result is stored in the same transaction,
    * and a repeated request returns it.
    * @param work receives the partial result that an earlier attempt at the same request left, if any
-   * @param conversationId see `Storage.write`
+   * @param conversationId the conversation that the work is about, if it is small, and about nothing else: see `Storage.write`
    */
   once<T>(work: (tx: Transaction, part?: T) => Promise<T>, conversationId?: string): Promise<T>;
 }
@@ -149,8 +149,11 @@ export function operation<Schema extends z.ZodType, Output>(
         {
           ...context,
           // The fingerprint guarantees that a result stored under this key is of this operation's type.
-          once: <T>(work: (tx: Transaction, part?: T) => Promise<T>) =>
-            once.run(context.storage, work as () => Promise<never>) as Promise<unknown> as Promise<T>,
+          once: <T>(work: (tx: Transaction, part?: T) => Promise<T>, conversationId?: string) => {
+            const about = conversationId === undefined ? undefined : [conversationId, key];
+            const write: Context['storage']['write'] = (work) => ports.storage.write(work, caller.account.id, about);
+            return once.run({ write }, work as () => Promise<never>) as Promise<unknown> as Promise<T>;
+          },
         },
         input,
       );
@@ -174,7 +177,11 @@ function contextOf(ports: Ports, caller: Caller): Context {
   const { read } = ports.storage;
   const storage: Context['storage'] = { read, write: (work) => ports.storage.write(work, caller.account.id) };
   const once: Context['once'] = (work, conversationId) =>
-    ports.storage.write((tx) => work(tx), caller.account.id, conversationId);
+    ports.storage.write(
+      (tx) => work(tx),
+      caller.account.id,
+      conversationId === undefined ? undefined : [conversationId],
+    );
   return { ...ports, storage, caller, now: ports.clock.now(), once };
 }
 

@@ -33,12 +33,12 @@ export interface Storage {
    * The work must await nothing but its `tx` and be safe to repeat: it may run again when the transaction was lost
    * through no fault of its own.
    * @param accountId for whom: writes of accounts take turns. Those of the service itself are as one account's
-   * @param conversationId the conversation that the work is about, if it reads nothing that a work about another one
-   *   changes: the two may then run at the same time, in one transaction
+   * @param about what a small work is about, if it reads nothing that a work about other things changes: the id of its
+   *   conversation, its idempotency key. It may then run at the same time as others, in one transaction
    * @throws UNAVAILABLE when the storage is busy, full or closing
    * @throws any error of the work, after rolling it back
    */
-  write<T>(work: (tx: Transaction) => Promise<T>, accountId?: string, conversationId?: string): Promise<T>;
+  write<T>(work: (tx: Transaction) => Promise<T>, accountId?: string, about?: readonly string[]): Promise<T>;
   /**
    * Notifies a listener of commits, by any process, that may have appended or erased events, made deliveries due or
    * ended credentials. It is only a hint: the listener has to read what changed.

@@ -120,9 +120,15 @@ test('messages that one account sends to several conversations at once do not wa
   let fewest = Number.POSITIVE_INFINITY;
   for (let count = 0; count < repetitions; count++) {
     proxy.reset();
-    const sent = await Promise.all(paths.map((path) => client.rest('POST', path, { body: message })));
+    const send = (path: string, index: number) =>
+      // Half of them with an idempotency key, as our own clients do.
+      client.rest('POST', path, {
+        body: message,
+        headers: index % 2 === 0 ? {} : { 'idempotency-key': `${path}-${count}` },
+      });
+    const sent = await Promise.all(paths.map(send));
     expect(sent.map(({ status }) => status)).toEqual(paths.map(() => 201));
     fewest = Math.min(fewest, proxy.rounds());
   }
-  expect(fewest).toBeLessThan(paths.length);
+  expect(fewest).toBeLessThan((paths.length * 2) / 3);
 });

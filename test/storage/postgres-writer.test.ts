@@ -36,7 +36,7 @@ function change(storage: Storage, accountId: string, id: string, isAboutOne = fa
     await tx.events.append(accountId, [sampleEvent(next)]);
     return next.version;
   };
-  return storage.write(work, accountId, isAboutOne ? id : undefined);
+  return storage.write(work, accountId, isAboutOne ? [id] : undefined);
 }
 
 describe('works of one account', () => {
@@ -72,7 +72,7 @@ describe('works of one account', () => {
           order.push(`${name} ends`);
         },
         accountId,
-        conversationId,
+        conversationId === undefined ? undefined : [conversationId],
       );
     const [a, b, c] = conversations.map(({ id }) => id);
     await Promise.all([read('a', a), read('b', b), read('another of a', a), read('c', c), read('of all')]);
@@ -81,6 +81,27 @@ describe('works of one account', () => {
       ...['another of a begins', 'c begins', 'another of a ends', 'c ends'],
       ...['of all begins', 'of all ends'],
     ]);
+  });
+
+  test('do not run at the same time if they have anything in common', async () => {
+    const storage = await opened(await database());
+    const { id: accountId } = await storedAccount(storage);
+    let running = 0;
+    let most = 0;
+    const count = (about: readonly string[]) =>
+      storage.write(
+        async (tx) => {
+          most = Math.max(most, ++running);
+          await tx.conversations.count(accountId, {});
+          running--;
+        },
+        accountId,
+        about,
+      );
+    await Promise.all([count(['a', 'same key']), count(['b', 'same key']), count(['c', 'same key'])]);
+    expect(most).toBe(1);
+    await Promise.all([count(['a', 'key 1']), count(['b', 'key 2']), count(['c', 'key 3'])]);
+    expect(most).toBe(3);
   });
 
   test('that wait together share a transaction, also if one of them throws before it has written anything', async () => {
@@ -174,7 +195,7 @@ describe('works of several accounts, of which more wait than transactions may ru
       await tx.conversations.insert(accountId, conversation);
       return await tx.events.append(accountId, [sampleEvent(conversation)]);
     };
-    return storage.write(work, accountId, conversation.id);
+    return storage.write(work, accountId, [conversation.id]);
   }
 
   test('share one if they are about conversations, and each log has its own numbers', async () => {
@@ -208,7 +229,7 @@ describe('works of several accounts, of which more wait than transactions may ru
         await tx.conversations.insert(accountId, conversation); // which the database refuses
         return 0;
       };
-      return storage.write(work, accountId, conversation.id);
+      return storage.write(work, accountId, [conversation.id]);
     });
     const [first, ofThrowing, ofDoubling, ...others] = await Promise.allSettled(works);
     expect(ofThrowing).toEqual({ status: 'rejected', reason: thrown });
@@ -236,7 +257,7 @@ describe('works of several accounts, of which more wait than transactions may ru
     expect(order.toSorted()).toEqual(accountIds.toSorted());
   });
 
-  test('fail together when the connection is lost, and leave nothing behind', async () => {
+  test('are done all the same when one of them loses the connection, before anything was committed', async () => {
     const { storage, url, accountIds } = await openScene(4);
     const administrator = clientOf(url);
     const [, cutting] = accountIds;
@@ -247,12 +268,37 @@ describe('works of several accounts, of which more wait than transactions may ru
       return await tx.conversations.count(cutting ?? '', {});
     };
     const works = accountIds.map((accountId) =>
-      accountId === cutting ? storage.write(cut, accountId, 'any') : start(storage, accountId),
+      accountId === cutting ? storage.write(cut, accountId, ['any']) : start(storage, accountId),
     );
-    const [first, ...others] = await Promise.allSettled(works);
-    expect(first?.status).toBe('fulfilled');
-    for (const each of others) expect(each).toMatchObject({ status: 'rejected', reason: unavailable });
-    expect(await Promise.all(accountIds.map((accountId) => start(storage, accountId)))).toEqual([2, 1, 1, 1]);
+    const [first, ofCutting, ...others] = await Promise.allSettled(works);
+    expect(ofCutting).toMatchObject({ status: 'rejected', reason: unavailable });
+    for (const each of [first, ...others]) expect(each).toEqual({ status: 'fulfilled', value: 1 });
+  });
+
+  test('fail at once when the database is away, and go on when it is back', async () => {
+    const { storage, accountIds } = await openScene(4);
+    const startAll = () => accountIds.map((accountId) => start(storage, accountId));
+    await Promise.all(startAll());
+    await server().stop();
+    for (const each of await Promise.allSettled(startAll()))
+      expect(each).toMatchObject({ status: 'rejected', reason: unavailable });
+    await server().startAgain();
+    expect(await Promise.all(startAll())).toEqual([2, 2, 2, 2]);
+  });
+
+  test('do not share one with an account of which many wait, and which has its own turn', async () => {
+    const { storage, accountIds, begun } = await openScene(3);
+    const [, busy = ''] = accountIds;
+    const order: string[] = [];
+    const works = accountIds.flatMap((accountId) =>
+      Array.from({ length: accountId === busy ? 20 : 1 }, async () => {
+        await start(storage, accountId);
+        order.push(accountId);
+      }),
+    );
+    await Promise.all(works);
+    expect(begun()).toBe(3);
+    expect(order.slice(1, 21)).toEqual(Array.from({ length: 20 }, () => busy));
   });
 
   test('on two nodes lose no change of each other, and no log has a gap', async () => {

@@ -18,7 +18,7 @@ import { arrayOf } from './statements.ts';
 
 /**
  * A connection for one transaction after the other. Its statements are sent as they come, and PostgreSQL answers them in
- * that order: so what needs no answer is not waited for, and `BEGIN` and the account's lock cost no round trip.
+ * that order: so what needs no answer is not waited for, and `BEGIN` and the lock of one account cost no round trip.
  *
  * In a careful transaction every change is waited for, and is undone alone if it fails; so a work may go on after it.
  * That takes two more statements for each change. In any other transaction all is lost when a statement fails.
@@ -77,7 +77,7 @@ export class Session implements Queries {
 
   /**
    * Begins a transaction for several accounts, of which none waits for the lock of another.
-   * @returns those whose rows are locked, because nobody else has; none when it has failed
+   * @returns those whose rows are locked now, without any that somebody else has locked; none if it has failed
    */
   async beginShared(accountIds: readonly string[]): Promise<ReadonlySet<string>> {
     this.#begin(false);

@@ -59,7 +59,7 @@ export async function openPostgresStorage(url: string, given: PostgresOptions): 
     migrations,
     wasPublic: false,
     read: readsOn(new Statements(pool), clock),
-    write: (work, accountId, conversationId) => writer.write(work, accountId, conversationId),
+    write: (work, accountId, about) => writer.write(work, accountId, about),
     watch: (listener) => watch.watch(listener),
     async check() {
       await inDomain(() => pool.query(`SELECT ${isNotNewer}`, []).catch(explainNewer));

@@ -11,6 +11,8 @@ const maxGroupSize = 128;
 const maxTogether = 16;
 /** How many accounts share a transaction, at most. Should it fail, the works of all of them are repeated. */
 const maxAccounts = 8;
+/** An account of which more works wait makes good use of a transaction of its own. */
+const maxSharing = 4;
 /** How often a work gives way to others before it fails. */
 const maxAttempts = 10;
 
@@ -29,7 +31,7 @@ export interface WriterOptions {
 
 interface Job<Tx> {
   readonly accountId: string;
-  readonly conversationId: string | undefined;
+  readonly about: readonly string[] | undefined;
   readonly work: (tx: Tx) => Promise<unknown>;
   readonly deadlineMs: number;
   readonly resolve: (value: unknown) => void;
@@ -57,14 +59,14 @@ export interface Writing<Tx> {
  * commits, and one wait for the disk serves everything that arrived during the last one. No promise settles before the
  * commit. Works of the service itself run one after the other, each in a transaction of its own.
  *
- * Where more accounts wait than transactions may run, several share one, each with its next works: those that are about a
- * conversation, which are small. Most of what a message costs is its transaction.
+ * Where more accounts wait than transactions may run, several share one, each with its next works, if these are small and
+ * few. Most of what a message costs is its transaction.
  *
  * A work decides before it writes: there are no savepoints in a group, and one that throws without having written
  * anything leaves the others as they are. Otherwise the group is rolled back, and its works are repeated, each alone.
  *
  * Works of a group run one after the other, each for as long as it waits for what it reads; those that wait next to each
- * other and are of different conversations run at the same time. Else a busy account, whose works are all in one group at a
+ * other and are about different things run at the same time. Else a busy account, whose works are all in one group at a
  * time, could send no more than one message in each round trip to the database.
  */
 export class Writer<Tx> {
@@ -80,8 +82,8 @@ export class Writer<Tx> {
   /** Of whom there is a group. */
   readonly #running = new Set<string>();
   #groups = 0;
-  /** Whose lock another node had: they wait for it, alone. */
-  readonly #contended = new Set<string>();
+  /** Whose next works go alone: another had their lock, or a transaction that they shared has failed. */
+  readonly #alone = new Set<string>();
   readonly #idle: Writing<Tx>[] = [];
   #sessions: Session[] = [];
   #waitingCount = 0;
@@ -115,14 +117,14 @@ export class Writer<Tx> {
 
   /**
    * @param accountId for whom; empty for the service itself
-   * @param conversationId see `Storage.write`
+   * @param about see `Storage.write`
    */
-  write<T>(work: (tx: Tx) => Promise<T>, accountId = '', conversationId?: string): Promise<T> {
+  write<T>(work: (tx: Tx) => Promise<T>, accountId = '', about?: readonly string[]): Promise<T> {
     if (this.#isClosing) return Promise.reject(unavailable('The service is shutting down.'));
     return new Promise<T>((resolve, reject) => {
       const job: Job<Tx> = {
         accountId,
-        conversationId,
+        about,
         work,
         deadlineMs: performance.now() + this.#busyTimeoutMs,
         resolve: resolve as (value: unknown) => void,
@@ -165,9 +167,10 @@ export class Writer<Tx> {
     return accountIds;
   }
 
-  /** Whether what an account does next is a small thing, and would not wait for its lock. */
+  /** Whether an account has little to do, and next what is small. */
   #mayShare(accountId: string): boolean {
-    return this.#waiting.get(accountId)?.[0]?.conversationId !== undefined && !this.#contended.has(accountId);
+    const jobs = this.#waiting.get(accountId) ?? [];
+    return jobs.length <= maxSharing && jobs[0]?.about !== undefined && !this.#alone.has(accountId);
   }
 
   /** Runs one group, of one account or of several. Never rejects. */
@@ -190,7 +193,7 @@ export class Writer<Tx> {
     this.#groups--;
     for (const accountId of accountIds) {
       this.#running.delete(accountId);
-      this.#putLast(accountId);
+      if (!this.#alone.has(accountId)) this.#putLast(accountId); // else it was not its turn yet
     }
     this.#startNext();
     if (this.#groups === 0) for (const resolve of this.#onIdle.splice(0)) resolve();
@@ -221,16 +224,16 @@ export class Writer<Tx> {
   /** The next job of an account, and those after it that may run at the same time. */
   #takeTogether(accountId: string, most: number): Job<Tx>[] {
     const taken: Job<Tx>[] = [];
-    const conversationIds = new Set<string>();
+    const names = new Set<string>();
     while (taken.length < most) {
-      const { conversationId } = this.#waiting.get(accountId)?.[0] ?? {};
-      const isAlone = conversationId === undefined || conversationIds.has(conversationId);
-      if (taken.length > 0 && isAlone) break;
+      const about = this.#waiting.get(accountId)?.[0]?.about;
+      const isApart = about?.every((name) => !names.has(name)) === true;
+      if (taken.length > 0 && !isApart) break;
       const job = this.#take(accountId);
       if (job === undefined) break;
       taken.push(job);
-      if (conversationId === undefined) break;
-      conversationIds.add(conversationId);
+      if (about === undefined) break;
+      for (const name of about) names.add(name);
     }
     return taken;
   }
@@ -247,7 +250,7 @@ export class Writer<Tx> {
 
   /** @returns how many jobs are done */
   async #runGroup(accountId: string, writing: Writing<Tx>, startedMs: number): Promise<number> {
-    this.#contended.delete(accountId);
+    this.#alone.delete(accountId);
     const most = accountId === '' ? 1 : maxGroupSize;
     const first = this.#takeTogether(accountId, Math.min(most, maxTogether));
     if (first.length === 0) return 0;
@@ -263,22 +266,34 @@ export class Writer<Tx> {
 
   /**
    * Runs the next jobs of several accounts, and only those: nobody waits for what another account does after them, or for a
-   * lock that another node has.
+   * lock that somebody else has. If it fails, each account goes on alone, with the same jobs.
    * @returns how many jobs are done
    */
   async #runShared(accountIds: readonly string[], writing: Writing<Tx>): Promise<number> {
     const { session } = writing;
     const locked = await session.beginShared(accountIds);
-    for (const accountId of accountIds) if (!locked.has(accountId)) this.#contended.add(accountId);
+    for (const accountId of accountIds) if (!locked.has(accountId)) this.#alone.add(accountId);
     const most = Math.max(1, Math.floor(maxTogether / accountIds.length));
     const jobs = [...locked].flatMap((accountId) => this.#takeTogether(accountId, most));
-    if (jobs.length === 0) {
-      await session.rollback();
-      return 0;
-    }
     const done: Done<Tx>[] = [];
-    if (!(await runTogether(writing, jobs, done))) return await this.#undo(writing, done);
-    return await this.#commit(writing, done);
+    const isWhole = await runTogether(writing, jobs, done);
+    if (isWhole && jobs.length > 0) return await this.#commit(writing, done);
+    const { failure } = session;
+    await session.rollback();
+    this.#putBack(jobs);
+    if (failure !== undefined) for (const accountId of accountIds) this.#expire(accountId, failure);
+    return 0;
+  }
+
+  /** Lets jobs wait again, before the others of their accounts, which go on alone. */
+  #putBack(jobs: readonly Job<Tx>[]): void {
+    for (const job of jobs.toReversed()) {
+      const waiting = this.#waiting.get(job.accountId);
+      if (waiting === undefined) this.#waiting.set(job.accountId, [job]);
+      else waiting.unshift(job);
+      this.#waitingCount++;
+      this.#alone.add(job.accountId);
+    }
   }
 
   /** @returns how many jobs are done */
@@ -297,18 +312,24 @@ export class Writer<Tx> {
     return done.length;
   }
 
-  /** Rolls a group back. What one of its works may be to blame for is found by repeating them, each alone. */
+  /** Rolls a group back. What one of its works may be to blame for is found by repeating them, each or each account alone. */
   async #undo(writing: Writing<Tx>, done: readonly Done<Tx>[]): Promise<number> {
     const { failure } = writing.session;
     await writing.session.rollback();
     // Not the fault of a work: the connection, a timeout, or a database that another version has taken over.
     const isUnavailable = !isConflict(failure) && asDomainError(failure) instanceof DomainError;
+    const jobs = done.map(({ job }) => job);
+    const isShared = new Set(jobs.map(({ accountId }) => accountId)).size > 1;
+    if (isShared && !isUnavailable) {
+      this.#putBack(jobs);
+      return 0;
+    }
     for (const { job, outcome } of done) {
       if (isUnavailable) job.reject(failureOf(failure));
       else if (done.length === 1 && failure === undefined) settle(job, outcome);
       else await this.#runAlone(writing, job);
     }
-    if (isUnavailable) for (const { job } of done) this.#expire(job.accountId, failure);
+    if (isUnavailable) for (const { accountId } of jobs) this.#expire(accountId, failure);
     return done.length;
   }
 

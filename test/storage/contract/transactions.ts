@@ -92,7 +92,7 @@ export function transactionsContract(open: () => Promise<OpenedStorage>): void {
             return await tx.events.append(accountId, [sampleEvent(next)]);
           },
           accountId,
-          id,
+          [id],
         );
       const works = Array.from({ length: 120 }, (_, index) => work(conversations[(index * 7) % 40]?.id ?? '', index));
       const results = await Promise.allSettled(works);

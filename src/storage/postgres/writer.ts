@@ -312,7 +312,11 @@ export class Writer<Tx> {
     return done.length;
   }
 
-  /** Rolls a group back. What one of its works may be to blame for is found by repeating them, each or each account alone. */
+  /**
+   * Rolls a group back. What one of its works may be to blame for is found by repeating each alone, or each account alone if
+   * several shared it.
+   * @returns how many jobs are done
+   */
   async #undo(writing: Writing<Tx>, done: readonly Done<Tx>[]): Promise<number> {
     const { failure } = writing.session;
     await writing.session.rollback();

@@ -447,6 +447,23 @@ describe('a database', () => {
     stop();
   });
 
+  test('that takes no connections for now is unavailable, and used when it takes them again', async () => {
+    const url = await database();
+    const storage = await opened(url);
+    const { id: accountId } = await storedAccount(storage);
+    const name = new URL(url).pathname.slice(1);
+    const administrator = clientOf(server().url);
+    await administrator.unsafe(`ALTER DATABASE ${name} ALLOW_CONNECTIONS false`);
+    await administrator`SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = ${name}`;
+    const write = async () =>
+      await storage.write(async (tx) => tx.conversations.insert(accountId, sampleConversation()), accountId);
+    await expect(write()).rejects.toMatchObject(unavailable);
+    await expect((async () => await storage.read.accounts.list())()).rejects.toMatchObject(unavailable);
+    await administrator.unsafe(`ALTER DATABASE ${name} ALLOW_CONNECTIONS true`);
+    await write();
+    expect(await storage.read.conversations.count(accountId, {})).toBe(1);
+  });
+
   test('whose proxy accepts connections only to close them is unavailable at once, and used when it is back', async () => {
     const direct = await database();
     const relay = await TcpRelay.open(direct);

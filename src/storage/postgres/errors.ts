@@ -27,6 +27,7 @@ const temporary = [
   '25P03', // idle in a transaction for too long
   '25P04', // a transaction that took too long
   '53', // memory, the disk, connections
+  '55000', // a database that takes no connections, as during maintenance
   '55P03', // a lock that was not free in time
   '57', // shutting down, starting, or a statement that took too long
   '58', // the system

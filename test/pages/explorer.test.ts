@@ -101,9 +101,10 @@ describe('in a browser', () => {
     const { page, errors, foreign } = await open(context);
     await giveCredential(page);
     await page.getByLabel('Example').selectOption('subscription conversationStarted');
-    const opened = page.waitForEvent('websocket');
+    // Waited for from the opening on: it may come before the click is over.
+    const acknowledged = page.waitForEvent('websocket').then((socket) => socket.waitForEvent('framereceived'));
     await page.getByRole('button', { name: 'Run' }).click();
-    await (await opened).waitForEvent('framereceived'); // connection_ack
+    await acknowledged;
     const live = answerOf(page).getByText('"Heard live"');
     while (!(await live.first().isVisible())) {
       await account.rest('POST', '/conversations', { body: { subject: 'Heard live' } });

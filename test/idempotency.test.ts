@@ -148,6 +148,19 @@ describe.each(Object.entries(repeatables))('%s, sent again under its key,', (nam
     expect(await effects(client.account.id)).toEqual(before);
   });
 
+  test('at the same time as for something else, is done for one of the two, and refused for the other', async () => {
+    const { client, made, asked, key } = await begin();
+    const others = [operation.askElse(made), ...(operation.askElsewhere ? [operation.askElsewhere(made)] : [])];
+    const requests = [asked, ...others].flatMap((request) => Array.from({ length: 5 }, () => request));
+    const codes = (await Promise.all(requests.map((request) => viaRest(client, request, key)))).map(({ code }) => code);
+    const codesOfEach = Array.from({ length: others.length + 1 }, (_, at) => new Set(codes.slice(5 * at, 5 * at + 5)));
+    const [done, ...refused] = codesOfEach.toSorted(
+      (a, b) => Number(a.has('IDEMPOTENCY_KEY_REUSED')) - Number(b.has('IDEMPOTENCY_KEY_REUSED')),
+    );
+    expect(done).toEqual(new Set([undefined]));
+    for (const each of refused) expect(each).toEqual(new Set(['IDEMPOTENCY_KEY_REUSED']));
+  });
+
   test('touches no other account', async () => {
     const [one, other] = [await begin(), await begin()];
     const first = await viaRest(one.client, one.asked, one.key);

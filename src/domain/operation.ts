@@ -25,9 +25,9 @@ export interface Context extends Omit<Ports, 'storage'> {
    * Runs work in a transaction. If the request has an idempotency key, the result is stored in the same transaction,
    * and a repeated request returns it.
    * @param work receives the partial result that an earlier attempt at the same request left, if any
-   * @param conversationId the conversation that the work is about, if it is small, and about nothing else: see `Storage.write`
+   * @param about see `Storage.write`; an idempotency key is added
    */
-  once<T>(work: (tx: Transaction, part?: T) => Promise<T>, conversationId?: string): Promise<T>;
+  once<T>(work: (tx: Transaction, part?: T) => Promise<T>, about?: readonly string[]): Promise<T>;
 }
 
 /** Marks an operation that clients should stop calling. `/v1` keeps it until the sunset date. */
@@ -149,9 +149,9 @@ export function operation<Schema extends z.ZodType, Output>(
         {
           ...context,
           // The fingerprint guarantees that a result stored under this key is of this operation's type.
-          once: <T>(work: (tx: Transaction, part?: T) => Promise<T>, conversationId?: string) => {
-            const about = conversationId === undefined ? undefined : [conversationId, key];
-            const write: Context['storage']['write'] = (work) => ports.storage.write(work, caller.account.id, about);
+          once: <T>(work: (tx: Transaction, part?: T) => Promise<T>, about?: readonly string[]) => {
+            const withKey = about && [...about, key];
+            const write: Context['storage']['write'] = (work) => ports.storage.write(work, caller.account.id, withKey);
             return once.run({ write }, work as () => Promise<never>) as Promise<unknown> as Promise<T>;
           },
         },
@@ -176,12 +176,7 @@ function withIdempotencyKey(schema: z.ZodType): z.ZodType {
 function contextOf(ports: Ports, caller: Caller): Context {
   const { read } = ports.storage;
   const storage: Context['storage'] = { read, write: (work) => ports.storage.write(work, caller.account.id) };
-  const once: Context['once'] = (work, conversationId) =>
-    ports.storage.write(
-      (tx) => work(tx),
-      caller.account.id,
-      conversationId === undefined ? undefined : [conversationId],
-    );
+  const once: Context['once'] = (work, about) => ports.storage.write((tx) => work(tx), caller.account.id, about);
   return { ...ports, storage, caller, now: ports.clock.now(), once };
 }
 

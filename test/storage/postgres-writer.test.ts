@@ -198,7 +198,7 @@ describe('works of several accounts, of which more wait than transactions may ru
     return storage.write(work, accountId, [conversation.id]);
   }
 
-  test('share one if they are about conversations, and each log has its own numbers', async () => {
+  test('share one if they say what they are about, and each log has its own numbers', async () => {
     const { storage, accountIds, begun } = await openScene(6);
     const works = [...accountIds, ...accountIds].map((accountId) => start(storage, accountId));
     expect(await Promise.all(works)).toEqual([...accountIds.map(() => 1), ...accountIds.map(() => 2)]);
@@ -209,7 +209,7 @@ describe('works of several accounts, of which more wait than transactions may ru
     }
   });
 
-  test('do not share one if they may be larger', async () => {
+  test('do not share one if they do not say so, and may be large', async () => {
     const { storage, accountIds, begun } = await openScene(4);
     const count = (accountId: string) => storage.write(async (tx) => tx.conversations.count(accountId, {}), accountId);
     await Promise.all(accountIds.map(count));

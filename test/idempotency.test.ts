@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { operatorOf } from '../src/domain/caller.ts';
 import { createConversation } from '../src/domain/conversations.ts';
 import { recoverWebhook } from '../src/domain/deliveries.ts';
+import { sendMessage } from '../src/domain/messages.ts';
 import { operations } from '../src/domain/operations.ts';
 import type { Storage } from '../src/domain/storage-port.ts';
 import { type Client, clientOf, type Json } from './support/client.ts';
@@ -148,19 +149,6 @@ describe.each(Object.entries(repeatables))('%s, sent again under its key,', (nam
     expect(await effects(client.account.id)).toEqual(before);
   });
 
-  test('at the same time as for something else, is done for one of the two, and refused for the other', async () => {
-    const { client, made, asked, key } = await begin();
-    const others = [operation.askElse(made), ...(operation.askElsewhere ? [operation.askElsewhere(made)] : [])];
-    const requests = [asked, ...others].flatMap((request) => Array.from({ length: 5 }, () => request));
-    const codes = (await Promise.all(requests.map((request) => viaRest(client, request, key)))).map(({ code }) => code);
-    const codesOfEach = Array.from({ length: others.length + 1 }, (_, at) => new Set(codes.slice(5 * at, 5 * at + 5)));
-    const [done, ...refused] = codesOfEach.toSorted(
-      (a, b) => Number(a.has('IDEMPOTENCY_KEY_REUSED')) - Number(b.has('IDEMPOTENCY_KEY_REUSED')),
-    );
-    expect(done).toEqual(new Set([undefined]));
-    for (const each of refused) expect(each).toEqual(new Set(['IDEMPOTENCY_KEY_REUSED']));
-  });
-
   test('touches no other account', async () => {
     const [one, other] = [await begin(), await begin()];
     const first = await viaRest(one.client, one.asked, one.key);
@@ -226,6 +214,29 @@ describe.each(Object.entries(repeatables))('%s, sent again under its key,', (nam
       expect(secrets.filter((secret) => secret !== null)).toHaveLength(1);
     }
   });
+});
+
+test('one key for messages to two conversations at the same time sends one of them', async () => {
+  const { account } = await server.account();
+  const caller = operatorOf(account);
+  const { ports } = server.app;
+  const create = () => createConversation.execute(ports, caller, {});
+  const made = [await create(), await create(), await create()];
+  for (let round = 0; round < 5; round++) {
+    const idempotencyKey = newKey();
+    const ahead = [create(), create(), create()]; // for which all have to wait: so they wait together
+    const sent = await Promise.allSettled(
+      made.map(({ conversation }) =>
+        sendMessage.execute(ports, caller, {
+          ...{ conversationId: conversation.id, content: 'only once', sender: 'agent' },
+          idempotencyKey,
+        }),
+      ),
+    );
+    await Promise.all(ahead);
+    const refused = sent.flatMap((each) => (each.status === 'rejected' ? [each.reason.code] : []));
+    expect(refused).toEqual(['IDEMPOTENCY_KEY_REUSED', 'IDEMPOTENCY_KEY_REUSED']);
+  }
 });
 
 function withoutSecret(result: Json): Json {

@@ -208,7 +208,10 @@ export function Empty({ children }: { readonly children: ComponentChildren }) {
   return <p class="empty">{children}</p>;
 }
 
-/** The heading of a page. That of a page within a view takes the focus from the link that has led there. */
+/**
+ * The heading of a page. It takes the focus when what had it is gone, as the button that has deleted what the page before
+ * showed; that of a page within a view takes it from the link that has led there, too.
+ */
 export function Heading({
   children,
   takesFocus,
@@ -218,7 +221,7 @@ export function Heading({
 }) {
   const heading = useRef<HTMLHeadingElement>(null);
   useEffect(() => {
-    if (takesFocus) heading.current?.focus();
+    if (takesFocus || document.activeElement === document.body) heading.current?.focus();
   }, [takesFocus]);
   return (
     <h1 ref={heading} tabIndex={-1}>

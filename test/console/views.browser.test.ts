@@ -192,6 +192,11 @@ test('a webhook is created, tested, resent, changed and deleted', async (context
   await page.getByRole('link', { name: made.url }).click();
   await page.getByText('Nothing has been sent yet.').waitFor();
   expect(await focused()).toBe(made.url);
+  await page.getByRole('main').getByRole('link', { name: 'Webhooks' }).click();
+  await expect.poll(focused).toBe('Webhooks');
+  await page.getByRole('link', { name: made.url }).click();
+  await page.getByText('Nothing has been sent yet.').waitFor();
+  expect(await focused()).toBe(made.url);
   await page.getByRole('button', { name: 'Send a test' }).click();
   const deliveries = 'Deliveries, newest first';
   const [delivery] = await eventually(
@@ -231,7 +236,7 @@ test('a webhook is created, tested, resent, changed and deleted', async (context
   await page.getByRole('button', { name: 'Delete' }).click();
   await dialog.getByRole('button', { name: 'Delete' }).click();
   await page.getByText('There are no webhooks yet.').waitFor();
-  expect(await focused()).toBe('Webhooks');
+  await expect.poll(focused).toBe('Webhooks');
   expect((await ask(account, 'GET', '/webhooks')).data).toEqual([]);
   await show(`webhooks/${made.id}`);
   await page.getByRole('alert').getByRole('button', { name: 'Try again' }).click();

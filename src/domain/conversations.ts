@@ -391,7 +391,7 @@ export const createConversation = operation({
         moves,
         eventCursor: await appendEvents(tx, moment, eventsOf(undefined, conversation, message, moment), webhooks),
       };
-    });
+    }, whatIsUnique(input));
     // A result that was kept for repeated requests may be older than read positions.
     const { conversation, moves = 0 } = created;
     const withPositions = { ...conversation, readPositions: conversation.readPositions ?? [] };
@@ -416,9 +416,10 @@ export const updateConversation = operation({
     }),
   errors: ['NOT_FOUND', 'INVALID_TRANSITION', 'ALREADY_EXISTS', 'VERSION_CONFLICT'],
   async run(context, { id, expectedVersion, ...changes }): Promise<ChangedConversation> {
-    const { caller, storage } = context;
+    const { caller } = context;
     const accountId = caller.account.id;
-    return await storage.write(async (tx) => {
+    const about = [id, ...whatIsUnique(changes)];
+    return await context.once(async (tx) => {
       const previous = await findConversation(tx, caller, id, expectedVersion);
       const moment = momentAfter(context, previous);
       const next = applyChanges(previous, changes, moment.now);
@@ -437,7 +438,7 @@ export const updateConversation = operation({
         moves,
         eventCursor: await appendEvents(tx, moment, eventsOf(previous, next, undefined, moment), webhooks),
       };
-    });
+    }, about);
   },
 });
 
@@ -485,6 +486,11 @@ export async function finishErasures(
     while (!isGone) isGone = await write(async (tx) => await tx.conversations.eraseMore(accountId, id), accountId);
   }
   return begun.length;
+}
+
+/** What no two conversations of an account have: see `Storage.write`. */
+function whatIsUnique({ externalId }: { readonly externalId?: string | null | undefined }): string[] {
+  return externalId == null ? [] : [externalId];
 }
 
 /** @throws ALREADY_EXISTS */

@@ -102,6 +102,7 @@ export const captureLead = operation({
     }
     const accountId = caller.account.id;
     const { show } = await cursorFormOf(context);
+    const about = input.conversationId === null ? [] : [input.conversationId];
     const captured = await context.once(async (tx) => {
       const conversation =
         input.conversationId === null ? null : await findConversation(tx, caller, input.conversationId);
@@ -111,7 +112,7 @@ export const captureLead = operation({
       await countLead(tx, accountId, lead, conversation);
       const eventCursor = await appendEvents(tx, moment, [leadEvent(lead, conversation, moment)]);
       return { lead: shownTo(caller, lead), eventCursor };
-    });
+    }, about);
     return { ...captured, eventCursor: show(captured.eventCursor) };
   },
 });

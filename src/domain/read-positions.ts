@@ -48,12 +48,13 @@ export const markRead = operation({
   }),
   errors: ['NOT_FOUND'],
   async run(context, { conversationId, reader, sequence }): Promise<MarkedRead> {
-    const { caller, storage } = context;
+    const { caller } = context;
     if (caller.visitor !== undefined && reader !== visitorReader) {
       throw new DomainError('FORBIDDEN', `This token may move the position of the reader \`${visitorReader}\` only.`);
     }
     const { show } = await cursorFormOf(context);
-    const marked = await storage.write(async (tx) => {
+    const about = [conversationId];
+    const marked = await context.once(async (tx) => {
       const [conversation, webhooks] = await Promise.all([
         findConversation(tx, caller, conversationId),
         tx.webhooks.enabled(caller.account.id),
@@ -72,7 +73,7 @@ export const markRead = operation({
         conversation: conversationView(conversation, caller),
         eventCursor: await appendEvents(tx, moment, events, webhooks),
       };
-    });
+    }, about);
     return { ...marked, eventCursor: show(marked.eventCursor) };
   },
 });

@@ -404,20 +404,24 @@ test('in our own openapi.json, it reaches every schema: one that loses a field b
   const objects = Object.entries(document.components.schemas).filter(
     ([, { properties = {} }]) => Object.keys(properties).length > 0,
   );
-  const withSchemas = (changed: Readonly<Record<string, JsonSchema>>): OpenApiDocument => ({
-    ...document,
-    components: { ...document.components, schemas: { ...document.components.schemas, ...changed } },
-  });
-  const unnoticed = objects.filter(([name, schema]) => {
-    const [first = '', ...others] = Object.entries(schema.properties ?? {});
-    const changes = openApiChanges(
-      document,
-      withSchemas({ [name]: { ...schema, properties: Object.fromEntries(others) } }),
-    );
-    return !changes.some(({ weight, text }) => weight === 'breaking' && text.endsWith(`: ${first[0]} is gone`));
-  });
+  type Named = (typeof objects)[number];
+  const lostBy = (name: string) => `what ${name} loses`;
+  /** The document before these lost a field. */
+  const before = (losing: readonly Named[]): OpenApiDocument => {
+    const larger = losing.map(([name, schema]) => [
+      name,
+      { ...schema, properties: { ...schema.properties, [lostBy(name)]: text } },
+    ]);
+    const schemas = { ...document.components.schemas, ...Object.fromEntries(larger) };
+    return { ...document, components: { ...document.components, schemas } };
+  };
+  const unnoticedOf = (losing: readonly Named[]): readonly Named[] => {
+    const changes = openApiChanges(before(losing), document).filter(({ weight }) => weight === 'breaking');
+    return losing.filter(([name]) => !changes.some((change) => change.text.endsWith(`: ${lostBy(name)} is gone`)));
+  };
   expect(objects.length).toBeGreaterThan(40);
+  // Where several alternatives lose something, what one of them loses may not be told.
+  const unnoticed = unnoticedOf(objects).flatMap((each) => unnoticedOf([each]));
   expect(unnoticed.map(([name]) => name)).toEqual([]);
-  const more = objects.map(([name, schema]) => [name, { ...schema, properties: { ...schema.properties, more: text } }]);
-  expect(openApiChanges(document, withSchemas(Object.fromEntries(more)))).toEqual([]);
+  expect(openApiChanges(document, before(objects))).toEqual([]);
 });

@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { SearchWords, termsOf } from '../../src/domain/search-words.ts';
+import { anyCharacters } from '../support/any-characters.ts';
 import { cpuMsOf } from '../support/cpu-time.ts';
 import { queriesByScript } from '../support/scripts.ts';
 
@@ -57,7 +58,7 @@ test('of a very long word an index has the beginning, and the text decides', () 
 });
 
 const anyText = fc.oneof(
-  fc.string({ unit: 'binary' }),
+  anyCharacters,
   fc.string({ unit: 'grapheme' }),
   fc
     .array(fc.constantFrom(...queriesByScript.flatMap(([, text]) => [...text, ' '])), { maxLength: 40 })

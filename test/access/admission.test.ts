@@ -15,6 +15,7 @@ import { commandLine } from '../cli/program.ts';
 import { openWire, requestText } from '../http/wire.ts';
 import { type Client, clientOf, type GraphQLResponse } from '../support/client.ts';
 import { minuteMs, secondMs, TestClock } from '../support/clock.ts';
+import { effort } from '../support/effort.ts';
 import { isOnPostgres } from '../support/postgres.ts';
 import { startTestServer, type TestAccount, type TestServer } from '../support/server.ts';
 
@@ -172,7 +173,7 @@ describe('a revocation', () => {
     const operator = beside.clientFor(owner.secret);
     let isOver = false;
     const crowd = Promise.all(
-      Array.from({ length: 40 }, async (_, index) => {
+      Array.from({ length: effort(16, 40) }, async (_, index) => {
         while (!isOver) {
           const { status } = await (index % 8 === 0
             ? owner.rest('POST', '/conversations')
@@ -181,7 +182,7 @@ describe('a revocation', () => {
         }
       }),
     );
-    for (let round = 0; round < 4; round++) {
+    for (let round = 0; round < effort(2, 4); round++) {
       own.clock.advance(minuteMs); // so that failed attempts are no limit
       const { id, secret } = await newKey({}, owner, own);
       expect((await own.clientFor(secret).rest('GET', '/account')).status).toBe(200);
@@ -340,10 +341,16 @@ describe('failed authentication', () => {
   test('is remembered of 10,000 addresses at most, the latest', () => {
     const attempts = new FailedAttempts(new TestClock());
     const addresses = Array.from({ length: 10_500 }, (_, index) => `10.1.${index >> 8}.${index & 255}`);
-    for (const address of addresses) for (let sent = 0; sent < 20; sent++) attempts.record(address, unknownSecret);
-    const remembered = addresses.toReversed().map((address) => attempts.record(address, unknownSecret) !== undefined);
-    expect(remembered.indexOf(false)).toBe(10_000);
-    expect(remembered.lastIndexOf(true)).toBe(9_999);
+    /** Those that are refused as long as they are remembered. */
+    const refused = [...addresses.filter((_, index) => index % 250 === 0), ...addresses.slice(495, 505)];
+    for (const address of addresses) {
+      for (let sent = 0; sent < (refused.includes(address) ? 20 : 1); sent++) attempts.record(address, unknownSecret);
+    }
+    const remembered = addresses.toReversed().filter((address) => {
+      return attempts.record(address, unknownSecret) !== undefined;
+    });
+    const latest = addresses.slice(-10_000);
+    expect(remembered.toReversed()).toEqual(latest.filter((address) => refused.includes(address)));
   });
 });
 
@@ -545,7 +552,8 @@ const documents: Record<OperationName, string> = {
   getLead: '{ lead(id: "lead_1") { id } }',
   listEvents: '{ events { nodes { id } } }',
   streamEvents: 'subscription { events(after: "nowhere") { id } }',
-  createWebhook: 'mutation { createWebhook(input: { url: "https://example.com" }) { eventCursor } }',
+  // None is made: it would be sent whatever the other tests do.
+  createWebhook: 'mutation { createWebhook(input: { url: "no URL" }) { eventCursor } }',
   listWebhooks: '{ webhooks { totalCount } }',
   getWebhook: '{ webhook(id: "whk_1") { id } }',
   updateWebhook: 'mutation { updateWebhook(input: { id: "whk_1" }) { eventCursor } }',

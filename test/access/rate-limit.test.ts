@@ -336,7 +336,7 @@ describe('one limiter that is never killed, with a clock that is set and a file 
           await pair.comparePeek();
         }
       }),
-      { numRuns: effort(80, 1_500) },
+      { numRuns: effort(40, 1_500) },
     );
   });
 });
@@ -708,7 +708,7 @@ describe('what it costs', () => {
     const clock = new TestClock();
     const limiter = limiterOn(clock);
     const useOnce = (): Promise<unknown> =>
-      Promise.all(Array.from({ length: 5_000 }, () => limiter.admit(accountWith(640))));
+      Promise.all(Array.from({ length: effort(3_000, 5_000) }, () => limiter.admit(accountWith(640))));
     const quietMinute = async (): Promise<void> => {
       clock.advance(minuteMs);
       await limiter.handBack();

@@ -76,7 +76,7 @@ describe('a file of before', () => {
         const { live, filled } = await countedTwice(apart);
         expect(filled).toEqual(live);
       }),
-      { numRuns: effort(12, 150) },
+      { numRuns: effort(5, 150) },
     );
   }, 600_000);
 

@@ -141,6 +141,6 @@ test('no event is lost, and every request received is an attempt', async () => {
         expect(deliveries.toSorted()).toEqual(shown.toSorted());
       }
     }),
-    { numRuns: effort(3, 20) },
+    { numRuns: effort(2, 20) },
   );
 });

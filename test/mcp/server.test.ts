@@ -5,6 +5,7 @@ import { DomainError } from '../../src/domain/errors.ts';
 import { operation } from '../../src/domain/operation.ts';
 import { route } from '../../src/rest/routes.ts';
 import type { Json } from '../support/client.ts';
+import { effort } from '../support/effort.ts';
 import { connectMcp, type McpClient, postMcp, revisions, toolCall, unmarked } from '../support/mcp.ts';
 import { scrape } from '../support/metrics.ts';
 import { startTestServer, type TestAccount, type TestServer } from '../support/server.ts';
@@ -361,7 +362,7 @@ test('whatever is sent, the answer is no error of the service’s own', async ()
       expect([200, 202, 400]).toContain(status);
       expect(JSON.stringify(answer) ?? '').not.toContain('INTERNAL');
     }),
-    { numRuns: 150 },
+    { numRuns: effort(40, 150) },
   );
   expect(server.logLines.filter(({ level }) => level !== 'info')).toEqual([]);
 });

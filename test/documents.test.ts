@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { Json } from './support/client.ts';
 import { longestTurnMs } from './support/cpu-time.ts';
+import { start } from './support/samples.ts';
 import { startTestServer, type TestAccount, type TestServer } from './support/server.ts';
 
 // What an account can register. How documents are called is in test/graphql/trusted-documents.test.ts.
@@ -19,19 +20,28 @@ async function register(client: TestAccount, documents: object[]): Promise<Json>
   return status === 200 ? body.documents : body;
 }
 
+/** Keeps as many as would be registered in many requests. */
+function store({ account }: TestAccount, documents: readonly ReturnType<typeof named>[]): Promise<void> {
+  return server.storage.write(async (tx) => {
+    for (const each of documents) await tx.documents.insert(account.id, { ...each, createdAt: start });
+  });
+}
+
 const total = async (client: TestAccount): Promise<number> =>
   (await client.rest('GET', '/documents?limit=1')).body.pagination.total;
 
 test('an account registers 5,000 documents, and the next is QUOTA_EXCEEDED on both faces until one is deleted', async () => {
   const client = await server.account();
-  for (let from = 0; from < 5_000; from += 100) {
-    expect(
-      await register(
-        client,
-        range(from, 100).map((id) => named(id)),
-      ),
-    ).toHaveLength(100);
-  }
+  await store(
+    client,
+    range(0, 4_900).map((id) => named(id)),
+  );
+  expect(
+    await register(
+      client,
+      range(4_900, 100).map((id) => named(id)),
+    ),
+  ).toHaveLength(100);
   const refused = await register(client, [named(0), named(5_000)]);
   expect(refused).toMatchObject({ code: 'QUOTA_EXCEEDED', detail: expect.stringContaining('5,000') });
   const { errors } = await client.graphql(
@@ -48,14 +58,10 @@ test('an account registers 5,000 documents, and the next is QUOTA_EXCEEDED on bo
 test('an account registers 16 MiB of texts, counted in bytes of UTF-8', async () => {
   const client = await server.account();
   const largest = `#${'é'.repeat(8_191)}${'x'.repeat(1)}`; // 16 KiB
-  for (let from = 0; from < 1_020; from += 60) {
-    expect(
-      await register(
-        client,
-        range(from, 60).map((id) => named(id, largest)),
-      ),
-    ).toHaveLength(60);
-  }
+  await store(
+    client,
+    range(0, 1_020).map((id) => named(id, largest)),
+  );
   expect(
     await register(
       client,
@@ -159,7 +165,7 @@ test.each<[string, (n: number) => object]>([
     ]) {
       let leastMs = Number.POSITIVE_INFINITY;
       // One attempt may meet a collection of garbage.
-      for (let attempt = 0; attempt < 3; attempt++) {
+      for (let attempt = 0; attempt < 3 && leastMs >= 40; attempt++) {
         const longestMs = await longestTurnMs(async () => {
           const { body } = await ask();
           const errors: Json[] = body.errors.flatMap(({ extensions, ...fault }: Json) => extensions?.errors ?? [fault]);

@@ -12,11 +12,17 @@ afterAll(() => server.close());
 
 const maxMessages = 10_000;
 
-/** Fills a conversation without the way through HTTP, which is not what is tested here. */
+/** A conversation with a message of each of these contents, stored as it would be if they had been sent one by one. */
 async function fill(client: TestAccount, messages: readonly string[]): Promise<string> {
-  const { body } = await client.rest('POST', '/conversations');
-  await send(client, body.id, messages);
-  return body.id;
+  const contentBytes = Buffer.byteLength(messages.join(''));
+  const conversation = sampleConversation({ messageCount: messages.length, contentBytes });
+  await server.storage.write(async (tx) => {
+    await tx.conversations.insert(client.account.id, conversation);
+    for (const [index, content] of messages.entries()) {
+      await tx.messages.insert(client.account.id, sampleMessage(conversation.id, index + 1, { content }));
+    }
+  });
+  return conversation.id;
 }
 
 async function send(client: TestAccount, conversationId: string, messages: readonly string[]): Promise<void> {

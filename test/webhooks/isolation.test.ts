@@ -83,8 +83,8 @@ test('while forty webhooks hang, the healthy ones get everything', async () => {
   await webhooks(scene, client, [...hanging.slice(0, 19), '/healthy/beside']);
   await webhooks(scene, second, hanging.slice(19, 39));
   await webhooks(scene, third, [...hanging.slice(39), '/healthy/apart']);
-  for (const account of [second, client, third]) await makeEvents(server, account, 15);
-  await until(() => receiver.to('/healthy/beside').length === 15 && receiver.to('/healthy/apart').length === 15);
+  for (const account of [second, client, third]) await makeEvents(server, account, 6);
+  await until(() => receiver.to('/healthy/beside').length === 6 && receiver.to('/healthy/apart').length === 6);
   await settled(scene);
   expect(receiver.open).toBeLessThanOrEqual(160);
 });
@@ -148,7 +148,7 @@ test('an account that deletes webhooks and makes them anew at a receiver that ha
   const { server, client, receiver } = scene;
   const other = await server.account();
   await webhooks(scene, other, ['/healthy']);
-  for (let round = 0; round < 8; round++) {
+  for (let round = 0; round < 4; round++) {
     const hanging = paths(`hangs/${round}`, 20);
     const made: string[] = [];
     for (const path of hanging) {
@@ -181,7 +181,7 @@ test('at most 384 requests are in flight, and waiting for a free place does not 
   const clock = new CountingClock();
   const scene = await openScene({ clock, replies: () => ({ instead: 'hang' }), timings: { webhookTotalMs } });
   const { server, receiver } = scene;
-  for (let account = 0; account < 20; account++) {
+  for (let account = 0; account < 10; account++) {
     const client = await server.account();
     await webhooks(scene, client, paths(String(account), 20));
     await makeEvents(server, client, 2);

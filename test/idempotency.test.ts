@@ -8,6 +8,7 @@ import { operations } from '../src/domain/operations.ts';
 import type { Storage } from '../src/domain/storage-port.ts';
 import { type Client, clientOf, type Json } from './support/client.ts';
 import { hourMs } from './support/clock.ts';
+import { effort } from './support/effort.ts';
 import { inInput } from './support/pointers.ts';
 import { isOnPostgres } from './support/postgres.ts';
 import { Receiver } from './support/receiver.ts';
@@ -188,7 +189,7 @@ describe.each(Object.entries(repeatables))('%s, sent again under its key,', (nam
     expect((await viaGraphql(client, asked, null)).code).toBeUndefined();
   });
 
-  const times = ['createConversation', 'sendMessage', 'captureLead'].includes(name) ? 200 : 30;
+  const times = ['createConversation', 'sendMessage', 'captureLead'].includes(name) ? effort(60, 200) : 30;
   test(`${times} times at once through both faces, happens once`, async () => {
     const { client, asked, key } = await begin();
     const before = await effects(client.account.id);

@@ -261,20 +261,24 @@ describe('a connection', () => {
     await close();
   });
 
-  test.each([
-    [['127.0.0.1']],
-    [['::1']],
-    [['::ffff:127.0.0.1']],
-    [['10.0.0.1', '192.168.0.1', 'fd00::1']],
-    [['169.254.169.254']],
-    [['0.0.0.0', '::']],
-  ])('to a name with the addresses %j is refused', async (addresses) => {
-    const names = await NameServer.open({ 'hooks.example.com': addresses });
+  test('to a name with an address that is not public is refused, wherever it leads', async () => {
+    const table = {
+      'v4.example.com': ['127.0.0.1'],
+      'v6.example.com': ['::1'],
+      'mapped.example.com': ['::ffff:127.0.0.1'],
+      'several.example.com': ['10.0.0.1', '192.168.0.1', 'fd00::1'],
+      'metadata.example.com': ['169.254.169.254'],
+      'none.example.com': ['0.0.0.0', '::'],
+    };
+    const names = await NameServer.open(table);
     const { client, insert, attempted, connections, port, close } = await guarded({ nameServers: [names.address] });
-    const id = await insert(`http://hooks.example.com:${port}`);
+    const ids: [name: string, id: string][] = [];
+    for (const name of Object.keys(table)) ids.push([name, await insert(`http://${name}:${port}`)]);
     await startConversation(client);
-    const { attempts } = await attempted(id, 1);
-    expect(attempts[0].error).toBe('The URL leads to an address that is not on the public internet.');
+    for (const [name, id] of ids) {
+      const { attempts } = await attempted(id, 1);
+      expect(attempts[0].error, name).toBe('The URL leads to an address that is not on the public internet.');
+    }
     expect(connections()).toBe(0);
     await close();
   });

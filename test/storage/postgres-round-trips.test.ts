@@ -65,54 +65,37 @@ test('a request waits for the database as few times as it can', { timeout: 60_00
   const { body: conversation } = await client.rest('POST', '/conversations', { body: {} });
   const { eventCursor: cursor } = (await client.rest('GET', '/account')).body;
   const path = `/conversations/${conversation.id}`;
-  const roundsOf = async (method: string, path: string, bodyOf?: (count: number) => object): Promise<number> => {
+  const roundsOf = async (expected: number, method: string, path: string, bodyOf?: (count: number) => object) => {
     let fewest = Number.POSITIVE_INFINITY;
-    for (let count = 0; count < repetitions; count++) {
+    for (let count = 0; count < repetitions && fewest > expected; count++) {
       proxy.reset();
       const { status } = await client.rest(method, path, bodyOf === undefined ? {} : { body: bodyOf(count) });
       expect(status).toBeLessThan(300);
       fewest = Math.min(fewest, proxy.rounds());
     }
-    return fewest;
+    expect(fewest, `${method} ${path}`).toBe(expected);
   };
   // Each has to ask for the key first.
-  const found = {
-    'a send': await roundsOf('POST', `${path}/messages`, () => message),
-    'a conversation that is created': await roundsOf('POST', '/conversations', () => ({ message })),
-    'a change of a conversation': await roundsOf('PATCH', path, (count) => ({ tags: [`tag ${count}`] })),
-    'a conversation with its messages': await roundsOf('GET', path),
-    'a conversation with its newest messages': await roundsOf('GET', `${path}?messages=last:5`),
-    messages: await roundsOf('GET', `${path}/messages`),
-    'the newest messages': await roundsOf('GET', `${path}/messages?sort=-sequence`),
-    'a list': await roundsOf('GET', '/conversations'),
-    'a list that has to be counted': await roundsOf('GET', '/conversations?tags=urgent&sort=-lastActivityAt'),
-    leads: await roundsOf('GET', '/leads'),
-    events: await roundsOf('GET', '/events'),
-    'events after a cursor': await roundsOf('GET', `/events?after=${cursor}&types=message.sent`),
-    account: await roundsOf('GET', '/account'),
-  };
-  expect(found).toEqual({
-    'a send': 3,
-    'a conversation that is created': 3,
-    'a change of a conversation': 4,
-    'a conversation with its messages': 2,
-    'a conversation with its newest messages': 2,
-    messages: 2,
-    'the newest messages': 2,
-    'a list': 2,
-    'a list that has to be counted': 2,
-    leads: 2,
-    events: 2,
-    'events after a cursor': 2,
-    account: 2,
-  });
+  await roundsOf(3, 'POST', `${path}/messages`, () => message);
+  await roundsOf(3, 'POST', '/conversations', () => ({ message }));
+  await roundsOf(4, 'PATCH', path, (count) => ({ tags: [`tag ${count}`] }));
+  await roundsOf(2, 'GET', path);
+  await roundsOf(2, 'GET', `${path}?messages=last:5`);
+  await roundsOf(2, 'GET', `${path}/messages`);
+  await roundsOf(2, 'GET', `${path}/messages?sort=-sequence`);
+  await roundsOf(2, 'GET', '/conversations');
+  await roundsOf(2, 'GET', '/conversations?tags=urgent&sort=-lastActivityAt'); // which has to be counted
+  await roundsOf(2, 'GET', '/leads');
+  await roundsOf(2, 'GET', '/events');
+  await roundsOf(2, 'GET', `/events?after=${cursor}&types=message.sent`);
+  await roundsOf(2, 'GET', '/account');
 });
 
 test('what one account does to several conversations at once does not wait for each other', async () => {
   const proxy = await countingProxy(new URL(await database()));
   const server = await startTestServer({ config: { postgres: { url: proxy.url, directUrl: undefined, poolSize: 2 } } });
   onTestFinished(() => server.close());
-  const client: TestAccount = await server.account();
+  const client = await server.account();
   const ids: string[] = [];
   for (let count = 0; count < 12; count++) {
     ids.push((await client.rest('POST', '/conversations', { body: {} })).body.id);
@@ -126,10 +109,11 @@ test('what one account does to several conversations at once does not wait for e
     ['POST', () => '/leads', () => lead],
     ['PUT', (id) => `/conversations/${id}/read-positions/agent-1`, (sequence) => ({ sequence })],
   ];
-  const found: [work: string, rounds: number][] = [];
+  // One after the other takes each of the twelve at least two.
+  const bound = ids.length;
   for (const [method, path, body] of works) {
     let fewest = Number.POSITIVE_INFINITY;
-    for (let count = 0; count < repetitions; count++) {
+    for (let count = 0; count < repetitions && fewest > bound; count++) {
       proxy.reset();
       // Half of what takes an idempotency key has one, as our own clients send it.
       const headersOf = (id: string, index: number): Record<string, string> =>
@@ -140,8 +124,6 @@ test('what one account does to several conversations at once does not wait for e
       expect(answers.filter(({ status }) => status >= 300)).toEqual([]);
       fewest = Math.min(fewest, proxy.rounds());
     }
-    found.push([`${method} ${path('…')}`, fewest]);
+    expect(fewest, `${method} ${path('…')}`).toBeLessThanOrEqual(bound);
   }
-  // One after the other takes each of the twelve at least two.
-  expect(found.filter(([, rounds]) => rounds > ids.length)).toEqual([]);
 });

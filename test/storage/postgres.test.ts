@@ -1,10 +1,11 @@
 import postgres from 'postgres';
-import { onTestFinished } from 'vitest';
+import { afterAll, onTestFinished } from 'vitest';
 import type { EventType } from '../../src/domain/event-types.ts';
 import type { Storage } from '../../src/domain/storage-port.ts';
 import { timestamp } from '../../src/domain/time.ts';
 import { systemClock } from '../../src/server/clock.ts';
 import { openPostgresStorage } from '../../src/storage/postgres/storage.ts';
+import { effort } from '../support/effort.ts';
 import { postgresServer } from '../support/postgres.ts';
 import { storageContract } from './contract.ts';
 
@@ -20,21 +21,36 @@ interface EventRow {
   readonly data: object;
 }
 
+/** What earlier tests have left open, by URL: most tests take less than to open one. */
+const kept = new Map<string, Storage>();
+afterAll(async () => {
+  for (const storage of kept.values()) await storage.close();
+});
+
 storageContract('PostgreSQL', async () => {
   const url = await server().usedDatabase();
-  const opened = async (): Promise<Storage> => {
-    const storage = await openPostgresStorage(url, { clock: systemClock });
-    onTestFinished(() => storage.close());
-    return storage;
-  };
-  const storage = await opened();
+  const opened = () => openPostgresStorage(url, { clock: systemClock });
+  let storage: Storage = kept.get(url) ?? (await opened());
+  kept.set(url, storage);
+  onTestFinished(async () => {
+    if (kept.size <= 3) return; // each has connections
+    kept.delete(url);
+    await storage.close();
+  });
   return {
     storage,
+    manyTexts: effort(1_400, 8_400),
     async reopen() {
       await storage.close();
-      return await opened();
+      storage = await opened();
+      kept.set(url, storage);
+      return storage;
     },
-    beside: opened,
+    async beside() {
+      const other = await opened();
+      onTestFinished(() => other.close());
+      return other;
+    },
     async log(accountId) {
       const client = postgres(url, { max: 1 });
       const rows = await client<EventRow[]>`SELECT * FROM events WHERE account_id = ${accountId} ORDER BY sequence`;

@@ -82,7 +82,7 @@ export function analyticsContract(open: () => Promise<OpenedStorage>): void {
             await check(storage, ranges);
           },
         ),
-        { numRuns: effort(10, 30) },
+        { numRuns: effort(5, 30) },
       );
       await check(await reopen(), [{ from: 0, to: 20_000 * 96 }]);
     });

@@ -224,7 +224,7 @@ export function conversationsContract(open: () => Promise<OpenedStorage>): void 
             }
           },
         ),
-        { numRuns: effort(12, 60) },
+        { numRuns: effort(6, 60) },
       );
     });
 

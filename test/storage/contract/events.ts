@@ -101,7 +101,7 @@ export function eventsContract(open: () => Promise<OpenedStorage>): void {
             expect((await storage.read.accounts.totals(accountId)).eventSequence).toBe(logged.length);
           }
         }),
-        { numRuns: effort(12, 60) },
+        { numRuns: effort(6, 60) },
       );
     });
 
@@ -497,7 +497,8 @@ export function eventsContract(open: () => Promise<OpenedStorage>): void {
     );
 
     test('leaves no timer behind once the last one has stopped', async () => {
-      const { storage } = await open();
+      const { beside } = await open();
+      const storage = await beside(); // which it closes
       const timers = watchTimers();
       const stops = [storage.watch(() => {}), storage.watch(() => {})];
       stops[0]?.();

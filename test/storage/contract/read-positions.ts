@@ -68,7 +68,7 @@ export function readPositionsContract(open: () => Promise<OpenedStorage>): void 
           const expected = [...known.values()].sort((a, b) => (a.reader < b.reader ? -1 : 1));
           expect((await all())?.positions).toEqual(expected);
         }),
-        { numRuns: 5 },
+        { numRuns: effort(2, 5) },
       );
     });
 
@@ -94,7 +94,7 @@ export function readPositionsContract(open: () => Promise<OpenedStorage>): void 
           }
           expect(await own.all()).toEqual(await moved.all());
         }),
-        { numRuns: 3 },
+        { numRuns: effort(1, 3) },
       );
     });
 
@@ -174,7 +174,7 @@ export function readPositionsContract(open: () => Promise<OpenedStorage>): void 
             expect(await storage.read.conversations.count(accountId, { unreadBy })).toBe(unread.length);
           }
         }),
-        { numRuns: effort(8, 20) },
+        { numRuns: effort(4, 20) },
       );
     });
   });

@@ -218,7 +218,7 @@ export function transactionsContract(open: () => Promise<OpenedStorage>): void {
         await tx.conversations.insert(accountId, conversation);
         return conversation;
       });
-      const count = effort(100, 300);
+      const count = effort(50, 300);
       const writing = Promise.all(Array.from({ length: count }, () => sendTo(storage, accountId, id)));
       const seen = new Set<number>();
       for (let written = false; !written; ) {

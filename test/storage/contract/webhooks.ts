@@ -523,7 +523,7 @@ export function webhooksContract(open: () => Promise<OpenedStorage>): void {
           await storage.write(async (tx) => tx.deliveries.prune(startMs + 1e9, 1_000));
           await new Model(claimers).play(script);
         }),
-        { numRuns: effort(12, 60) },
+        { numRuns: effort(6, 60) },
       );
     }, 30_000);
   });

@@ -719,8 +719,11 @@ describe.each<[credential: string, open: readonly string[], withScope: (scope: S
 ])('%s with one scope only', (_, open, withScope) => {
   test.each(scopes)('may call what needs it and is open to it, and nothing else, on either face: %s', async (scope) => {
     const client = await withScope(scope);
+    const isOpenBy = (name: OperationName) => [scope, 'any'].includes(operations[name].scope);
     const called: Record<'rest' | 'graphql', string[]> = { rest: [], graphql: [] };
-    const answers = await Promise.all(names.map(async (name) => ({ name, ...(await call(client, name)) })));
+    // In the short run without what is refused for two reasons.
+    const tried = names.filter((name) => effort(open.includes(name) || isOpenBy(name), true));
+    const answers = await Promise.all(tried.map(async (name) => ({ name, ...(await call(client, name)) })));
     for (const { name, ...faces } of answers) {
       for (const face of ['rest', 'graphql'] as const) {
         const { code, words = '' } = faces[face];
@@ -729,9 +732,7 @@ describe.each<[credential: string, open: readonly string[], withScope: (scope: S
         if (code !== 'FORBIDDEN' || !isRefused) called[face].push(name);
       }
     }
-    const expected = names.filter(
-      (name) => open.includes(name) && (operations[name].scope === scope || operations[name].scope === 'any'),
-    );
+    const expected = names.filter((name) => open.includes(name) && isOpenBy(name));
     expect(called).toEqual({ rest: expected, graphql: expected });
     const { errors } = await client.graphql('{ eventCursor }');
     expect(errors?.[0]?.extensions.code).toBe(scope === 'events:read' ? undefined : 'FORBIDDEN');

@@ -1,7 +1,7 @@
 import { connect, createServer } from 'node:net';
-import { expect, onTestFinished, test } from 'vitest';
+import { afterAll, beforeAll, expect, test } from 'vitest';
 import { postgresServer } from '../support/postgres.ts';
-import { startTestServer, type TestAccount } from '../support/server.ts';
+import { startTestServer, type TestServer } from '../support/server.ts';
 
 // How often a request waits for PostgreSQL: across a network, that is most of its time. What is sent without waiting for an
 // answer counts once.
@@ -18,7 +18,7 @@ const own = /pg_notify|pg_current_wal|LISTEN/;
 const message = { content: 'Hello', sender: 'agent', author: { id: 'agent-1' } };
 
 /** A proxy that counts in rounds: what is sent after an answer of a round belongs to the next one. */
-async function countingProxy(target: URL): Promise<{ url: string; rounds: () => number; reset: () => void }> {
+async function countingProxy(target: URL) {
   let answered = 0;
   /** In which each connection has asked last. */
   const asked = new Map<unknown, number>();
@@ -42,13 +42,13 @@ async function countingProxy(target: URL): Promise<{ url: string; rounds: () => 
     for (const socket of [client, database]) socket.on('error', end).on('close', end);
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  onTestFinished(() => void server.close());
   const address = server.address();
   if (address === null || typeof address === 'string') throw new Error('The proxy does not listen');
   const url = new URL(target);
   url.host = `127.0.0.1:${address.port}`;
   return {
     url: url.href,
+    close: () => void server.close(),
     rounds: () => answered,
     reset: () => {
       answered = 0;
@@ -57,11 +57,19 @@ async function countingProxy(target: URL): Promise<{ url: string; rounds: () => 
   };
 }
 
+let proxy: Awaited<ReturnType<typeof countingProxy>>;
+let server: TestServer;
+beforeAll(async () => {
+  proxy = await countingProxy(new URL(await database()));
+  server = await startTestServer({ config: { postgres: { url: proxy.url, directUrl: undefined, poolSize: 2 } } });
+});
+afterAll(async () => {
+  await server.close();
+  proxy.close();
+});
+
 test('a request waits for the database as few times as it can', { timeout: 60_000 }, async () => {
-  const proxy = await countingProxy(new URL(await database()));
-  const server = await startTestServer({ config: { postgres: { url: proxy.url, directUrl: undefined, poolSize: 2 } } });
-  onTestFinished(() => server.close());
-  const client: TestAccount = await server.account();
+  const client = await server.account();
   const { body: conversation } = await client.rest('POST', '/conversations', { body: {} });
   const { eventCursor: cursor } = (await client.rest('GET', '/account')).body;
   const path = `/conversations/${conversation.id}`;
@@ -92,9 +100,6 @@ test('a request waits for the database as few times as it can', { timeout: 60_00
 });
 
 test('what one account does to several conversations at once does not wait for each other', async () => {
-  const proxy = await countingProxy(new URL(await database()));
-  const server = await startTestServer({ config: { postgres: { url: proxy.url, directUrl: undefined, poolSize: 2 } } });
-  onTestFinished(() => server.close());
   const client = await server.account();
   const ids: string[] = [];
   for (let count = 0; count < 12; count++) {

@@ -19,7 +19,7 @@ function database(): { account(plan: Plan): Promise<string>; serve(): Promise<Se
   return {
     /** Makes an account. @returns its key */
     async account(plan) {
-      const created = await commandLine(path).json<{ apiKey: NewApiKey }>(
+      const created = await commandLine(path).jsonHere<{ apiKey: NewApiKey }>(
         ...['account', 'create', '--name', 'x', '--plan', plan],
       );
       return created.apiKey.secret;
@@ -37,7 +37,7 @@ longTest(
   },
   async () => {
     const { account, serve } = database();
-    const [quiet, busy] = await Promise.all([account('pro'), account('pro')]);
+    const [quiet, busy] = [await account('pro'), await account('pro')];
     const first = await serve();
     const quietBefore = await spend(at(first, quiet), 137);
     const busyBefore = await spend(at(first, busy), 100);

@@ -108,7 +108,7 @@ test('account list shows every account, oldest first', async () => {
     const first = await other.account({ plan: 'trial' });
     const second = await other.account({ plan: 'pro', requestsPerHour: 12 });
     const its = commandLine(other.databasePath);
-    const listed = await its.json<Account[]>('account', 'list');
+    const listed = await its.jsonHere<Account[]>('account', 'list');
     const { stdout } = await its.runHere('account', 'list');
     expect(listed).toEqual([first, second].map(({ account }) => ({ ...account, origins: [] })));
     const lines = stdout.trimEnd().split('\n');
@@ -127,7 +127,7 @@ describe('account update', () => {
     const { account, rest } = await server.account({ plan: 'trial' });
     const policy = async () => (await rest('GET', '/account')).headers['ratelimit-policy'];
     expect(await policy()).toBe('"trial";q=100;w=3600');
-    await cli.json('account', 'update', account.id, '--plan', 'business');
+    await cli.jsonHere('account', 'update', account.id, '--plan', 'business');
     expect(await policy()).toBe('"business";q=10000;w=3600');
     await cli.jsonHere('account', 'update', account.id, '--requests-per-hour', '3');
     expect(await policy()).toBe('"business";q=3;w=3600');

@@ -15,8 +15,8 @@ import { commandLine, run } from './program.ts';
 
 const marker = 'marker-of-what-was-erased';
 
-/** Two conversations of one account, of some megabytes each, of which one holds the marker. */
-async function fill(storage: SqliteStorage, accountId: string, count = 250) {
+/** Two conversations of one account, of a megabyte each and more, of which one holds the marker. */
+async function fill(storage: SqliteStorage, accountId: string, count = 100) {
   const conversations = [sampleConversation({ messageCount: count }), sampleConversation({ messageCount: count })];
   const [erased, other] = conversations as [(typeof conversations)[0], (typeof conversations)[0]];
   await storage.write(async (tx) => {
@@ -68,7 +68,7 @@ describe('compact', () => {
     await storage.write(async (tx) => tx.conversations.erase(accountId, erased));
     await storage.close();
     expect(bytesIn(folder).includes(marker)).toBe(true);
-    const { code, stdout, stderr } = await commandLine(path).run('compact');
+    const { code, stdout, stderr } = await commandLine(path).runHere('compact');
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
     expect(stdout).toMatch(/^Compacted the database from \d+\.\d MB to \d+\.\d MB\.\n$/);
     expect(bytesIn(folder).includes(marker)).toBe(false);

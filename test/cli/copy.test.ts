@@ -460,7 +460,7 @@ describe.each(effort([toPostgres], [toPostgres, toFile]))('from %s to %s', (from
     const [source, target] = [await emptyDatabase(from), await emptyDatabase(to)];
     await fill(source);
     await copyInPart(source, target);
-    const refused = await run(['serve'], { environment: { ...production, PORT: '0', DATABASE_URL: target } });
+    const refused = await runHere(['serve'], { ...production, PORT: '0', DATABASE_URL: target });
     expect(refused.code).toBe(1);
     expect(refused.stdout + refused.stderr).toContain(
       `The database ${nameOf(target)} cannot be opened: a copy into it is unfinished: the same \`copy\` again continues it.`,

@@ -10,7 +10,7 @@ import {
 } from 'node:fs';
 import { dirname, join } from 'node:path';
 import Database from 'better-sqlite3';
-import { describe, expect, test } from 'vitest';
+import { describe, expect, onTestFinished, test } from 'vitest';
 import { backUp } from '../../src/storage/sqlite/backup.ts';
 import { compact } from '../../src/storage/sqlite/compact.ts';
 import { restore } from '../../src/storage/sqlite/restore.ts';
@@ -19,7 +19,8 @@ import { TestClock } from '../support/clock.ts';
 import { temporaryFolder } from '../support/files.ts';
 import { putMigrated } from '../support/migrated-file.ts';
 import { storedAccount } from '../support/samples.ts';
-import { run, serve } from './program.ts';
+import { startTestServer } from '../support/server.ts';
+import { commandLine } from './program.ts';
 
 const clock = new TestClock();
 
@@ -48,22 +49,22 @@ function accountsIn(path: string): unknown {
 
 describe('only their owner can read the files that the program makes', () => {
   test('a server, a backup, a restoration and a compaction, with a umask that hides nothing', async () => {
-    const before = 'umask 000';
+    const umask = process.umask(0);
+    onTestFinished(() => void process.umask(umask));
     const folder = join(temporaryFolder(), 'new', 'data');
     const path = join(folder, 'a.db');
-    const server = await serve(path, {}, { before });
+    const server = await startTestServer({ databasePath: path });
+    const { runHere } = commandLine(path);
     const whileServing = { '.': '700', 'a.db': '600', 'a.db-lock': '600', 'a.db-shm': '600', 'a.db-wal': '600' };
     expect(modesIn(folder)).toEqual(whileServing);
     expect(modesIn(join(folder, '..'))['.']).toBe('700');
-    const environment = { DATABASE_URL: `file:${path}` };
     const file = join(temporaryFolder(), 'b.db');
-    expect(await run(['backup', file], { before, environment })).toMatchObject({ code: 0 });
+    expect(await runHere('backup', file)).toMatchObject({ code: 0 });
     expect(statSync(file).mode & 0o777).toBe(0o600);
-    server.signal('SIGTERM');
-    await server.ended;
+    await server.close();
     chmodSync(file, 0o644);
-    expect(await run(['restore', file], { before, environment })).toMatchObject({ code: 0 });
-    expect(await run(['compact'], { before, environment })).toMatchObject({ code: 0 });
+    expect(await runHere('restore', file)).toMatchObject({ code: 0 });
+    expect(await runHere('compact')).toMatchObject({ code: 0 });
     expect(new Set(Object.values(modesIn(folder)))).toEqual(new Set(['700', '600']));
   });
 

@@ -31,7 +31,7 @@ test('a key works on the running server, within its scopes, until it is revoked'
   expect((await client.rest('GET', '/conversations')).status).toBe(200);
   expect((await client.rest('POST', '/conversations')).body).toMatchObject({ code: 'FORBIDDEN' });
 
-  expect(await cli.json('key', 'revoke', made.id, ...itsAccount())).toEqual({ revokedApiKeyId: made.id });
+  expect(await cli.jsonHere('key', 'revoke', made.id, ...itsAccount())).toEqual({ revokedApiKeyId: made.id });
   expect((await client.rest('GET', '/conversations')).body).toMatchObject({ code: 'UNAUTHENTICATED' });
   expect((await client.graphql('{ account { id } }')).status).toBe(401);
 });
@@ -51,7 +51,7 @@ describe('key list', () => {
       const { body } = await busy.rest('POST', '/api-keys', { body: { name: `key ${count}` } });
       if (count < 10) await busy.rest('DELETE', `/api-keys/${body.id}`);
     }
-    const keys = await cli.json<ApiKey[]>('key', 'list', '--account', busy.account.id);
+    const keys = await cli.jsonHere<ApiKey[]>('key', 'list', '--account', busy.account.id);
     expect(keys).toHaveLength(106);
     expect(keys[0]?.name).toBe('key 104');
     expect(keys.at(-1)?.name).toBe('first key');

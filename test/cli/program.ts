@@ -2,6 +2,7 @@ import { spawn } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { onTestFinished, vi } from 'vitest';
 import { run as runProgram } from '../../src/cli/program.ts';
+import { endingSignals } from '../../src/server/stop.ts';
 
 // The program as its operator runs it, seen from outside only: in a process of its own, or in this one where that makes no
 // difference.
@@ -88,6 +89,8 @@ export function run(args: readonly string[], options: Options = {}): Promise<End
   return start(args, options).ended;
 }
 
+const emitter: NodeJS.EventEmitter = process;
+
 /**
  * Runs the program to its end in this process, one at a time. Starting another takes far longer than what most commands
  * do; of each command some test runs one.
@@ -103,7 +106,9 @@ export async function runHere(args: readonly string[], environment: Record<strin
     }),
   ];
   const before = process.exitCode;
+  const listeners = [...endingSignals, 'disconnect'].map((name) => [name, emitter.listeners(name)] as const);
   process.exitCode = 0;
+  vi.stubEnv('npm_lifecycle_event', undefined); // or it would look after npm from here on
   for (const [name, value] of Object.entries(environment)) vi.stubEnv(name, value);
   try {
     await runProgram(['node', 'main.js', ...args]);
@@ -112,6 +117,9 @@ export async function runHere(args: readonly string[], environment: Record<strin
     vi.unstubAllEnvs();
     process.exitCode = before;
     for (const spy of spies) spy.mockRestore();
+    for (const [name, others] of listeners) {
+      for (const each of emitter.listeners(name) as (() => void)[]) if (!others.includes(each)) emitter.off(name, each);
+    }
   }
 }
 

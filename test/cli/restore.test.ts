@@ -161,7 +161,7 @@ describe('restore is refused while anybody has the database open, and leaves it 
     const path = join(temporaryFolder(), 'a.db');
     const server = await serve(path);
     const file = await madeBackup();
-    expect(await commandLine(path).run('restore', file)).toEqual({
+    expect(await commandLine(path).runHere('restore', file)).toEqual({
       code: 1,
       stdout: '',
       stderr: `${path} is in use: stop the server, and whatever else has it open.\n`,

@@ -6,6 +6,7 @@ import { systemClock } from '../../src/server/clock.ts';
 import { clientOf, type Json } from '../support/client.ts';
 import { longTest } from '../support/effort.ts';
 import { startTestServer, type TestServer } from '../support/server.ts';
+import { eventually } from '../support/wait.ts';
 import { commandLine, start } from './program.ts';
 import { expectSound, type Row, rowsOf } from './rows.ts';
 
@@ -37,7 +38,7 @@ beforeAll(async () => {
 afterAll(() => server.close());
 
 test('an account is made whose past both faces show, up to now', async () => {
-  const seeded = await cli.json<Seeded>('seed', '--conversations', '80', '--months', '2');
+  const seeded = await cli.json<Seeded>('seed', '--conversations', '40', '--months', '1');
   expect(seeded).toEqual({
     accounts: [
       {
@@ -45,7 +46,7 @@ test('an account is made whose past both faces show, up to now', async () => {
         apiKey: expect.objectContaining({ secret: expect.stringMatching(/^cs_/) }),
       },
     ],
-    conversations: 80,
+    conversations: 40,
     messages: expect.any(Number),
     leads: expect.any(Number),
     events: expect.any(Number),
@@ -54,7 +55,7 @@ test('an account is made whose past both faces show, up to now', async () => {
   server.clock.nowMs = systemClock.now();
   const { rest, graphql } = clientOf(server.url, seeded.accounts[0]?.apiKey?.secret);
   const { body: list } = await rest('GET', '/conversations?limit=100');
-  expect(list.pagination).toMatchObject({ total: 80, hasMore: false });
+  expect(list.pagination).toMatchObject({ total: 40, hasMore: false });
   const newest = Date.parse(list.data[0].createdAt);
   expect(newest).toBeGreaterThan(systemClock.now() - 3 * dayMs);
   const longest = list.data.toSorted(
@@ -72,13 +73,13 @@ test('an account is made whose past both faces show, up to now', async () => {
     closed: conversations(status: CLOSED) { totalCount }
   }`);
   expect(data.leads.totalCount).toBe(seeded.leads);
-  expect(data.closed.totalCount).toBeGreaterThan(60);
-  expect(data.active.totalCount + data.pending.totalCount + data.closed.totalCount).toBe(80);
+  expect(data.closed.totalCount).toBeGreaterThan(30);
+  expect(data.active.totalCount + data.pending.totalCount + data.closed.totalCount).toBe(40);
 
   const from = data.account.createdAt.replace(/T.*/, 'T00:00:00.000Z');
   const { body: report } = await rest('GET', `/analytics?from=${from}`);
   const { agent, visitor, bot } = report.totals.messages;
-  expect(report.totals).toMatchObject({ conversationsStarted: 80, leads: seeded.leads });
+  expect(report.totals).toMatchObject({ conversationsStarted: 40, leads: seeded.leads });
   expect(agent + visitor + bot).toBe(seeded.messages);
 
   const { messages = [], leads = [], events = [], ...counted } = rowsOf(server.databasePath, accountOf(seeded));
@@ -106,7 +107,7 @@ test('an account is made whose past both faces show, up to now', async () => {
     expect(body.data.map(({ id }: Json) => id)).toEqual(unread);
     if (reader === 'visitor') {
       expect(unread.length).toBeGreaterThan(0);
-      expect(unread.length).toBeLessThan(40);
+      expect(unread.length).toBeLessThan(20);
     }
   }
 
@@ -119,13 +120,13 @@ test('an account is made whose past both faces show, up to now', async () => {
 
 test('the same random seed gives the same people and words, and another one others', async () => {
   const beginnings = async (randomSeed: string) => {
-    const seeded = await cli.json<Seeded>('seed', '--conversations', '15', '--random-seed', randomSeed);
+    const seeded = await cli.jsonHere<Seeded>('seed', '--conversations', '15', '--random-seed', randomSeed);
     const { conversations = [], messages = [] } = rowsOf(server.databasePath, accountOf(seeded));
     const first = new Map(messages.filter(({ sequence }) => sequence === 1).map((row) => [row['conversation'], row]));
     const told = ({ id, subject, visitor }: Row) => JSON.stringify([subject, visitor, first.get(id)?.['content']]);
     return conversations.map(told).sort();
   };
-  const [one, again, other] = await Promise.all(['7', '7', '8'].map(beginnings));
+  const [one, again, other] = [await beginnings('7'), await beginnings('7'), await beginnings('8')];
   expect(again).toEqual(one);
   expect(other).not.toEqual(one);
 });
@@ -137,6 +138,10 @@ test('is added to an account in use, whose requests all succeed meanwhile, and i
   const seeding = cli
     .json<Seeded>('seed', '--account', account.id, '--conversations', '60', '--months', '1')
     .finally(() => (done = true));
+  await eventually(
+    async () => await server.storage.read.conversations.count(account.id, {}),
+    (count) => count > 0,
+  );
   let written = 0;
   while (!done) {
     const { status } = await rest('POST', '/conversations', { body: { subject: 'real' } });
@@ -196,15 +201,13 @@ test('Ctrl-C stops it with everything in order, and it says what was written', a
 });
 
 test('several accounts differ; people are told each key and the sums, or in a sentence what is wrong', async () => {
-  const [none, { code, stdout, stderr }] = await Promise.all([
-    cli.run('seed', '--account', 'acct_00000000000000000000000000'),
-    cli.run('seed', '--accounts', '2', '--conversations', '20', '--months', '1'),
-  ]);
-  expect(none).toEqual({
+  expect(await cli.runHere('seed', '--account', 'acct_00000000000000000000000000')).toEqual({
     code: 1,
     stdout: '',
     stderr: 'There is no such account: `account list` shows those that there are.\n',
   });
+  const people = await cli.runHere('seed', '--accounts', '2', '--conversations', '20', '--months', '1');
+  const { code, stdout, stderr } = people;
   expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
   expect(stdout.match(/^ +cs_\S{43}$/gm)).toHaveLength(2);
   expect(stdout).toMatch(/^Wrote 40 conversations with \d+ messages, \d+ leads and \d+ events in [\d.]+ s\.$/m);

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import Database from 'better-sqlite3';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { openSqliteStorage } from '../../src/storage/sqlite/storage.ts';
-import { commandLine, run, start } from '../cli/program.ts';
+import { commandLine, start } from '../cli/program.ts';
 import { type Client, clientOf } from '../support/client.ts';
 import { effort } from '../support/effort.ts';
 import { until } from '../support/wait.ts';
@@ -60,7 +60,7 @@ describe.skipIf(cannotMount !== undefined)(
       await openSqliteStorage(path).close();
       other.fill(100 * kibibyte);
       const file = join(other.folder, 'backup.db');
-      expect(await commandLine(path).run('backup', file)).toEqual({
+      expect(await commandLine(path).runHere('backup', file)).toEqual({
         code: 1,
         stdout: '',
         stderr: `${path} could not be copied to ${file}: database or disk is full.\n`,
@@ -90,7 +90,7 @@ describe.skipIf(cannotMount !== undefined)(
       await storage.close();
       disk.makeReadOnly();
       const reason = `${disk.folder} cannot be written: its file system is read-only.`;
-      expect(await run(['serve'], { environment: { PORT: '0', DATABASE_URL: `file:${path}` } })).toEqual({
+      expect(await commandLine(path).runHere('serve')).toEqual({
         code: 1,
         stdout: '',
         stderr: `The database ${path} cannot be opened: ${reason}\n`,
@@ -98,7 +98,7 @@ describe.skipIf(cannotMount !== undefined)(
       for (const name of ['left.db', 'new.db', 'none/new.db']) {
         expect(() => openSqliteStorage(join(disk.folder, name)), name).toThrow(reason);
       }
-      expect(await commandLine(path).run('backup', join(disk.folder, 'backup.db'))).toEqual({
+      expect(await commandLine(path).runHere('backup', join(disk.folder, 'backup.db'))).toEqual({
         code: 1,
         stdout: '',
         stderr: `${reason}\n`,

@@ -12,7 +12,7 @@ const sendMessage = `mutation ($input: SendMessageInput!) { sendMessage(input: $
  * @returns its key
  */
 export async function makeBusyAccount(databasePath: string): Promise<string> {
-  const { apiKey } = await commandLine(databasePath).json<{ apiKey: { secret: string } }>(
+  const { apiKey } = await commandLine(databasePath).jsonHere<{ apiKey: { secret: string } }>(
     ...['account', 'create', '--name', 'busy', '--plan', 'business', '--requests-per-hour', '1000000'],
   );
   return apiKey.secret;

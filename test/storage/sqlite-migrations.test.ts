@@ -224,7 +224,7 @@ describe('a file of an earlier version', () => {
     );
 
   const earlier = migrations.slice(0, -1).map(({ tag }, index) => ({ tag, count: index + 1 }));
-  test.each(earlier.filter((_, index) => (earlier.length - 1 - index) % effort(8, 1) === 0))(
+  test.each(earlier.filter((_, index) => (earlier.length - 1 - index) % effort(24, 1) === 0))(
     'whose last migration is $tag is migrated with all its data, and served',
     async ({ count }) => {
       const older = new OlderFile(count, server.databasePath);

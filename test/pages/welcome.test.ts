@@ -7,6 +7,7 @@ import { openPage } from '../support/browser.ts';
 import type { Json } from '../support/client.ts';
 import { longTest } from '../support/effort.ts';
 import { startTestServer, type TestAccount, type TestServer } from '../support/server.ts';
+import { until } from '../support/wait.ts';
 
 // The page at `/`.
 
@@ -50,7 +51,9 @@ test('its commands start a conversation, ask for it, hear of the next one, and m
   following.stdout.on('data', (piece) => {
     heard += piece;
   });
-  while (!heard.includes('CONVERSATION_STARTED')) await run(start);
+  await until(() => heard !== '');
+  await run(start);
+  await until(() => heard.includes('CONVERSATION_STARTED'));
   following.kill();
 
   expect(await run(webhook)).toMatchObject({

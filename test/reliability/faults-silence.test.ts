@@ -3,6 +3,8 @@ import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, onTestFinished, test } from 'vitest';
+import { operatorOf } from '../../src/domain/caller.ts';
+import { sendMessage } from '../../src/domain/messages.ts';
 import { startTestServer, type TestServer } from '../support/server.ts';
 import { until } from '../support/wait.ts';
 
@@ -48,9 +50,9 @@ test('a client that stops reading in the middle of an answer is cut off, and one
   const server = await started();
   const account = await server.account();
   const { id } = (await account.rest('POST', '/conversations', { body: {} })).body;
-  const message = { sender: 'visitor', content };
+  const message = { conversationId: id, sender: 'visitor', content };
   for (let index = 0; index < messages; index++) {
-    await account.rest('POST', `/conversations/${id}/messages`, { body: message });
+    await sendMessage.execute(server.app.ports, operatorOf(account.account), message);
   }
   const request = `GET /v1/conversations/${id} HTTP/1.1\r\nHost: test\r\nAuthorization: Bearer ${account.secret}\r\n\r\n`;
   const [slow, silent] = [await connected(server), await connected(server)];

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { setImmediate } from 'node:timers/promises';
 import { expect, onTestFinished, test } from 'vitest';
 import { logOutput } from '../../src/server/log-output.ts';
-import { until } from '../support/wait.ts';
+import { eventually } from '../support/wait.ts';
 
 // The log on what cannot be written: a pipe that nobody reads, or whose reader has gone, and a disk that is full.
 
@@ -37,17 +37,17 @@ function readAll(fd: number): string {
 test('lines that nobody reads are kept up to a megabyte; what is lost beyond that is one gap, which a line counts', async () => {
   const { reader, writer } = openPipe();
   const output = logOutput(writer, lossNotice);
-  const written = 2_000;
+  const written = 1_300;
   for (let number = 0; number < written; number++) {
     output.write(line(number));
     if (number % 10 === 9) await setImmediate();
   }
   let text = '';
-  const untilRead = (end: string): Promise<void> =>
-    until(() => {
-      text += readAll(reader);
-      return text.endsWith(end);
-    });
+  const untilRead = (end: string): Promise<string> =>
+    eventually(
+      async () => (text += readAll(reader)),
+      (all) => all.endsWith(end),
+    );
   await untilRead(' lost\n');
   output.write(line(written));
   await untilRead(line(written));

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { ApiKey, NewApiKey } from '../../src/domain/api-keys.ts';
+import { type ApiKey, createApiKey, type NewApiKey } from '../../src/domain/api-keys.ts';
+import { operatorOf } from '../../src/domain/caller.ts';
 import { clientOf } from '../support/client.ts';
 import { startTestServer, type TestAccount, type TestServer } from '../support/server.ts';
 import { commandLine } from './program.ts';
@@ -48,8 +49,10 @@ describe('key list', () => {
   test('shows all keys, newest first, the revoked ones too, and no secret, however many there are', async () => {
     const busy = await server.account();
     for (let count = 0; count < 105; count++) {
-      const { body } = await busy.rest('POST', '/api-keys', { body: { name: `key ${count}` } });
-      if (count < 10) await busy.rest('DELETE', `/api-keys/${body.id}`);
+      const { apiKey } = await createApiKey.execute(server.app.ports, operatorOf(busy.account), {
+        name: `key ${count}`,
+      });
+      if (count < 10) await busy.rest('DELETE', `/api-keys/${apiKey.id}`);
     }
     const keys = await cli.jsonHere<ApiKey[]>('key', 'list', '--account', busy.account.id);
     expect(keys).toHaveLength(106);

@@ -51,8 +51,8 @@ test('its commands start a conversation, ask for it, hear of the next one, and m
   following.stdout.on('data', (piece) => {
     heard += piece;
   });
-  await until(() => heard !== '');
-  await run(start);
+  await until(() => heard !== ''); // it begins with a sign that it is there
+  expect((await account.rest('POST', '/conversations')).status).toBe(201);
   await until(() => heard.includes('CONVERSATION_STARTED'));
   following.kill();
 

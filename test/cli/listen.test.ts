@@ -132,10 +132,13 @@ test('listen forwards nothing that was erased while an event before it was sent'
     await account.rest('DELETE', `/conversations/${second.id}`);
     await sleep(200); // a process looks for what others have committed every 20 ms
   });
-  const listening = start(['listen', '--url', url, '--after', data.eventCursor], { environment });
+  const secret = `whsec_${'A'.repeat(32)}`;
+  const args = ['listen', '--url', url, '--secret', secret, '--after', data.eventCursor];
+  const listening = start(args, { environment });
   await until(() => got.length === 2);
   listening.signal('SIGINT');
-  await listening.ended;
+  expect((await listening.ended).stderr, 'a secret that was given is not shown').not.toContain(secret);
+  for (const { headers, body } of got) new Webhook(secret).verify(body, headers as Record<string, string>);
   expect(got.map(({ body }) => JSON.parse(body).sequence)).toEqual([1, 2]);
   expect(JSON.parse(got[1]?.body ?? '').data).toEqual({ erased: true });
 });

@@ -78,7 +78,7 @@ describe('a backup', () => {
     await until(() => acknowledged >= 20);
     const before = acknowledged;
     const file = join(temporaryFolder(), 'b.db');
-    expect(await commandLine(path).runHere('backup', file)).toMatchObject({ code: 0, stderr: '' });
+    expect(await commandLine(path).run('backup', file)).toMatchObject({ code: 0, stderr: '' });
     const after = acknowledged;
     stop = true;
     await Promise.all(writing);

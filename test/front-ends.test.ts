@@ -215,7 +215,7 @@ test('a visitor and two agents see each other’s messages once, in order and so
   retry: 1, // beside other tests, the machine itself may keep the pages waiting
 }, async () => {
   const databasePath = `${temporaryFolder()}/test.db`;
-  const { apiKey } = await commandLine(databasePath).json<{ apiKey: { secret: string } }>(
+  const { apiKey } = await commandLine(databasePath).jsonHere<{ apiKey: { secret: string } }>(
     ...['account', 'create', '--name', 'shop', '--plan', 'business', '--requests-per-hour', '1000000'],
   );
   let server = await serve(databasePath);

@@ -179,6 +179,6 @@ test('a conversation lives by the table, whichever face each command comes throu
         expect(body.pagination.total).toBe(1);
       },
     ),
-    { numRuns: effort(40, 600) },
+    { numRuns: effort(12, 600) },
   );
 }, 600_000);

@@ -50,7 +50,7 @@ describe('a follower over a socket that takes its time', () => {
     timeout: 60_000, // it starts two servers
   }, async () => {
     const databasePath = `${temporaryFolder()}/test.db`;
-    const { apiKey } = await commandLine(databasePath).json<{ apiKey: { secret: string } }>(
+    const { apiKey } = await commandLine(databasePath).jsonHere<{ apiKey: { secret: string } }>(
       ...['account', 'create', '--name', 'A', '--plan', 'business'],
     );
     const { watched: sockets, webSocketImpl } = watchSockets();

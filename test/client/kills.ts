@@ -29,7 +29,7 @@ export interface Follower {
  */
 export async function followThroughKills({ over, pages = {}, begin }: Follower): Promise<void> {
   const databasePath = `${temporaryFolder()}/test.db`;
-  const { apiKey } = await commandLine(databasePath).json<{ apiKey: { secret: string } }>(
+  const { apiKey } = await commandLine(databasePath).jsonHere<{ apiKey: { secret: string } }>(
     ...['account', 'create', '--name', 'A', '--plan', 'business'],
   );
   let url = '';

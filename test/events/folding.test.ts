@@ -276,7 +276,7 @@ test('a reader of the log knows at every sequence what the API shows, field by f
       expect(inSmallLetters(data.conversations.nodes)).toEqual(known);
       expect(data.leads.nodes).toEqual(reader.leads);
     }),
-    { numRuns: effort(6, 200) },
+    { numRuns: effort(3, 200) },
   );
 }, 600_000);
 
@@ -313,7 +313,7 @@ test('a reader of the log that lets a position go for a 51st, as the GUIDE says,
       expect(readPositions).toHaveLength(maxReadPositions);
       expect(reader.positionsIn(id)).toEqual(readPositions);
     }),
-    { numRuns: effort(4, 100) },
+    { numRuns: effort(1, 100) },
   );
 }, 600_000);
 
@@ -358,7 +358,7 @@ test('a reader that is bound to a conversation knows what the API shows to it, a
         expect(fresh.length > 0).toBe(isTold || now.messageCount > before.messageCount);
       }
     }),
-    { numRuns: effort(6, 200) },
+    { numRuns: effort(3, 200) },
   );
 }, 600_000);
 
@@ -437,6 +437,6 @@ test('readers that are bound to visitors are told of what is theirs when it happ
         }
       }
     }),
-    { numRuns: effort(6, 200) },
+    { numRuns: effort(2, 200) },
   );
 }, 600_000);

@@ -297,7 +297,7 @@ describe('a follower of the log', () => {
       fc.asyncProperty(fc.array(step, { minLength: 10, maxLength: 60, size: 'max' }), (steps) =>
         run(storage, liveLog, steps),
       ),
-      { numRuns: effort(40, 1_000) },
+      { numRuns: effort(12, 1_000) },
     );
   });
 
@@ -324,7 +324,7 @@ describe('a follower of the log', () => {
           await run(storage, new LiveLog(badlyTold), steps, () => hint());
         },
       ),
-      { numRuns: effort(40, 1_000) },
+      { numRuns: effort(12, 1_000) },
     );
   });
 

@@ -102,7 +102,10 @@ const filters: Readonly<Record<string, Readonly<Record<string, string>>>> = {
 
 test.each(Object.keys(filters))('%s that do not count as searched through are read in one statement', async (field) => {
   const all = Object.keys(filters[field] ?? {});
-  const some = all.flatMap((one) => all.flatMap((two) => all.map((three) => [...new Set([one, two, three])])));
+  // Each set of up to three, in one order.
+  const some = all.flatMap((one, i) =>
+    all.slice(i).flatMap((two, j) => all.slice(i + j).map((three) => [...new Set([one, two, three])])),
+  );
   let quick = 0;
   for (const given of some) {
     if (given.includes('status') && given.includes('statuses')) continue;

@@ -61,7 +61,7 @@ test('ten thousand pages that are empty are no single step, however little is re
   await client.graphql(query); // its document is known from here on
   let leastShare = 1;
   // One attempt may meet a collection of garbage.
-  for (let attempt = 0; attempt < 5; attempt++) {
+  for (let attempt = 0; attempt < 5 && leastShare >= 1 / 2; attempt++) {
     const before = process.threadCpuUsage();
     const longestMs = await longestTurnMs(async () => {
       expect((await client.graphql(query)).errors).toBeUndefined();
@@ -75,14 +75,15 @@ test('ten thousand pages that are empty are no single step, however little is re
 test('ten thousand pages that are refused take no long step', async () => {
   const query = tenThousandPages('messages(first: 1, after: "nowhere") { __typename }');
   await client.graphql(query);
+  // It takes 30 ms; machines have been twice as slow.
+  const mostMs = 100;
   let leastMs = Number.POSITIVE_INFINITY;
-  for (let attempt = 0; attempt < 5; attempt++) {
+  for (let attempt = 0; attempt < 5 && leastMs >= mostMs; attempt++) {
     const longestMs = await longestTurnMs(async () => {
       const { errors } = await client.graphql(query);
       expect(errors?.[0]?.extensions.code).toBe('QUERY_TOO_COMPLEX');
     });
     leastMs = Math.min(leastMs, longestMs);
   }
-  // It takes 30 ms; machines have been twice as slow.
-  expect(leastMs).toBeLessThan(100);
+  expect(leastMs).toBeLessThan(mostMs);
 });

@@ -18,9 +18,10 @@ export async function until(holds: () => boolean, patienceMs = defaultPatienceMs
 
 /**
  * Asks again and again until the answer is as expected.
+ * @param pauseMs after each answer, which leaves the processor to what it waits for
  * @throws Error when it has run out of patience
  */
-export async function eventually<T>(ask: () => Promise<T>, holds: (answer: T) => boolean): Promise<T> {
+export async function eventually<T>(ask: () => Promise<T>, holds: (answer: T) => boolean, pauseMs = 4): Promise<T> {
   const startedMs = performance.now();
   for (;;) {
     const answer = await ask();
@@ -28,7 +29,7 @@ export async function eventually<T>(ask: () => Promise<T>, holds: (answer: T) =>
     if (performance.now() - startedMs > defaultPatienceMs) {
       throw new Error(`It never came to hold: ${holds} of ${JSON.stringify(answer)}`);
     }
-    await new Promise((resolve) => setTimeout(resolve, 4)); // leaves the processor to what it waits for
+    await new Promise((resolve) => setTimeout(resolve, pauseMs));
   }
 }
 

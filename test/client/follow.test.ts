@@ -6,6 +6,7 @@ import * as own from '../../src/client/index.ts';
 import { commandLine, serve } from '../cli/program.ts';
 import { effort } from '../support/effort.ts';
 import { temporaryFolder } from '../support/files.ts';
+import { sampleConversation, sampleEvent } from '../support/samples.ts';
 import { startTestServer } from '../support/server.ts';
 import { until } from '../support/wait.ts';
 import { followThroughKills } from './kills.ts';
@@ -78,18 +79,20 @@ describe('a follower over a socket that takes its time', () => {
   }, async () => {
     const server = await startTestServer();
     onTestFinished(() => server.close());
-    const { secret } = await server.account();
+    const { account, secret } = await server.account();
     const client = new Client({ url: server.url, credential: secret });
     const { watched: sockets, webSocketImpl } = watchSockets();
     const { eventCursor: after } = await client.call('getAccount');
     const events = client.follow({ after, over: 'socket', webSocketImpl });
-    const write = async (): Promise<void> => {
-      await client.call('createConversation', { message: { sender: 'visitor', content: 'Hello' } }); // two events
-    };
+    const write = (count: number) =>
+      server.app.ports.storage.write(async (tx) => {
+        const written = Array.from({ length: count }, () => sampleEvent(sampleConversation()));
+        await tx.events.append(account.id, written);
+      });
     const ids: string[] = [];
-    await write();
+    await write(2);
     await takeAll(events, ids, 1);
-    for (let written = 0; written < 450; written += 10) await Promise.all(Array.from({ length: 10 }, write));
+    for (let written = 0; written < 900; written += 20) await write(20);
     await until(() => sockets.closed === 1);
     expect(sockets.events.length).toBeLessThan(800);
     const log: string[] = [];

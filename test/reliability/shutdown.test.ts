@@ -145,9 +145,8 @@ async function fillConversation({ account }: TestAccount, { app: { ports } }: Te
   const caller = operatorOf(account);
   const message = { sender: 'visitor', content: '𝄞'.repeat(16_000) };
   const { conversation } = await createConversation.execute(ports, caller, { message });
-  for (let count = 1; count < messageCount; count++) {
-    await sendMessage.execute(ports, caller, { conversationId: conversation.id, ...message });
-  }
+  const further = { conversationId: conversation.id, ...message };
+  await Promise.all(Array.from({ length: messageCount - 1 }, () => sendMessage.execute(ports, caller, further)));
 }
 
 test('every client sees an end that it can understand, and nobody new is let in', async () => {

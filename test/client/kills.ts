@@ -17,6 +17,8 @@ export async function tokenFrom(url: string, secret: string): Promise<Answer> {
 
 export interface Follower {
   readonly over: Over;
+  /** How often the server is killed, three times by default. */
+  readonly kills?: number;
   /** What the site has, beside an endpoint for tokens. */
   readonly pages?: Answers;
   /** Begins to follow, wherever that is. */
@@ -24,10 +26,10 @@ export interface Follower {
 }
 
 /**
- * Kills a server three times while somebody follows its events, and then revokes what the follower calls with. It must hear
- * of each event once, in order.
+ * Kills a server while somebody follows its events, and then revokes what the follower calls with. It must hear of each
+ * event once, in order.
  */
-export async function followThroughKills({ over, pages = {}, begin }: Follower): Promise<void> {
+export async function followThroughKills({ over, kills = 3, pages = {}, begin }: Follower): Promise<void> {
   const databasePath = `${temporaryFolder()}/test.db`;
   const { apiKey } = await commandLine(databasePath).jsonHere<{ apiKey: { secret: string } }>(
     ...['account', 'create', '--name', 'A', '--plan', 'business'],
@@ -55,7 +57,7 @@ export async function followThroughKills({ over, pages = {}, begin }: Follower):
   const got: string[] = [];
   const after = (await program.graphql('{ eventCursor }')).data.eventCursor;
   await begin({ url, tokenUrl: `${origin}/agent-token`, over, after }, origin, (id) => got.push(id));
-  for (let round = 0; round < 3; round++) {
+  for (let round = 0; round < kills; round++) {
     await write(5);
     await until(() => got.length >= 5 * round + 1);
     running.signal('SIGKILL');
@@ -63,17 +65,17 @@ export async function followThroughKills({ over, pages = {}, begin }: Follower):
     running = await serve(databasePath, { ...environment, PORT: new URL(url).port });
   }
   await write(1);
-  await until(() => got.length >= 16);
+  await until(() => got.length >= 5 * kills + 1);
 
   const [old, before] = [key, tokens];
   key = await newKey();
   expect((await program.rest('DELETE', `/api-keys/${old.id}`)).status).toBe(204);
   await write(4);
-  await until(() => got.length >= 20);
+  await until(() => got.length >= 5 * kills + 5);
   expect(tokens).toBe(before + 1);
   const log = await eventually(
     async () => (await program.rest('GET', '/events?limit=100')).body.data.map(({ id }: { id: string }) => id),
-    (ids) => ids.length === 20,
+    (ids) => ids.length === 5 * kills + 5,
   );
   expect(got).toEqual(log);
 }

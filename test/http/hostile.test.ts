@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { listConversations } from '../../src/domain/conversations.ts';
 import { type ErrorCode, errorCodes } from '../../src/domain/errors.ts';
 import type { Json, RestResponse } from '../support/client.ts';
+import { effort } from '../support/effort.ts';
 import { inArguments, inInput } from '../support/pointers.ts';
 import * as select from '../support/selections.ts';
 import { startTestServer, type TestAccount, type TestServer } from '../support/server.ts';
@@ -186,11 +187,14 @@ type BodyCase = readonly [
   onGraphQL?: readonly string[],
 ];
 
+/** One of each kind of what is wrong with a line. The others are tried in one place, and by the trials everywhere. */
+const kinds = ['a number', 'an object', 'a character beyond the BMP too long', 'a line break', 'a lone high surrogate'];
+
 /** A line of text in its place in the input of an operation. */
 function lines(operation: OperationName, pointer: string, max: number, around: (value: string) => string): BodyCase[] {
-  return badLines(max).map(
-    ([name, value]) => [operation, `${pointer}: ${name}`, around(value), invalid(pointer)] as const,
-  );
+  const all = badLines(max);
+  const tried = effort(pointer === '/subject' ? all : all.filter(([name]) => kinds.includes(name)), all);
+  return tried.map(([name, value]) => [operation, `${pointer}: ${name}`, around(value), invalid(pointer)] as const);
 }
 
 const cases: BodyCase[] = [
@@ -692,11 +696,11 @@ const lists: ListCase[] = [
     '9999-12-31T23:59:59-00:01',
     '0000-01-01T00:00:00+00:01',
     '9'.repeat(5_000),
-  ].flatMap((time): ListCase[] => [
-    [`createdAfter=${encodeURIComponent(time)}`, { createdAfter: time }, '/createdAfter'],
-    [`createdBefore=${encodeURIComponent(time)}`, { createdBefore: time }, '/createdBefore'],
-    [`updatedAfter=${encodeURIComponent(time)}`, { updatedAfter: time }, '/updatedAfter'],
-  ]),
+  ].flatMap((time, index) =>
+    (index % effort(5, 1) === 0 ? ['createdAfter', 'createdBefore', 'updatedAfter'] : ['createdAfter']).map(
+      (name): ListCase => [`${name}=${encodeURIComponent(time)}`, { [name]: time }, `/${name}`],
+    ),
+  ),
   ...[
     'garbage',
     '',

@@ -3,6 +3,7 @@ import { whilePagesAreAway } from './support/away.ts';
 import type { Json } from './support/client.ts';
 import { temporaryFolder } from './support/files.ts';
 import { type Inbox, openInbox } from './support/inbox.ts';
+import { sendMany } from './support/send-many.ts';
 import { startTestServer, type TestAccount, type TestServer } from './support/server.ts';
 import { until } from './support/wait.ts';
 
@@ -192,7 +193,7 @@ test('pages that were away for longer than the log reaches back read the list an
 
   server = await whilePagesAreAway(server, databasePath, async ({ clientFor }) => {
     account = { ...account, ...clientFor(account.secret) };
-    for (let number = 2; number <= 70; number++) await write(tent, `${number}`);
+    await sendMany(account, tent, 2, 70);
     await account.rest('DELETE', `/conversations/${stove}`);
   });
   account = { ...account, ...server.clientFor(account.secret) };

@@ -76,7 +76,7 @@ test('messages that cost a unit are as many as the account may send', async () =
   const socket = await open();
   const count = 1_100;
   for (let index = 0; index < count; index += 50) {
-    for (let next = index; next < index + 50; next++) socket.subscribe(`q${next}`, query);
+    for (let next = index; next < index + 50; next++) socket.subscribe(`q${next}`, '{ __typename }');
     await socket.first(`q${index + 49}`, 'complete');
   }
   await until(() => socket.messages.filter(({ type }) => type === 'complete').length === count);

@@ -1,12 +1,14 @@
 import { ApolloClient, ApolloLink, gql, HttpLink, InMemoryCache } from '@apollo/client';
 import { GraphQLWsLink } from '@apollo/client/link/subscriptions';
 import { cacheExchange } from '@urql/exchange-graphcache';
-import { introspectionFromSchema } from 'graphql';
+import { type IntrospectionQuery, introspectionFromSchema } from 'graphql';
 import { createClient } from 'graphql-ws';
 import { Environment, Network, RecordSource, Store } from 'relay-runtime';
 import type { Json } from './client.ts';
 import { runGuide } from './guide.ts';
 import { schema } from './relay.ts';
+
+let introspection: IntrospectionQuery | undefined;
 
 /** The settings that the GUIDE gives to caches. Relay's environment needs what is to be in it. */
 export async function cacheSettings<Result>(
@@ -18,7 +20,7 @@ export async function cacheSettings<Result>(
     '@urql/exchange-graphcache': { cacheExchange },
     'relay-runtime': { Environment },
   };
-  const introspection = introspectionFromSchema(schema);
+  introspection ??= introspectionFromSchema(schema);
   return await runGuide<Result>('Events and caches', result, modules, { introspection, network, store });
 }
 

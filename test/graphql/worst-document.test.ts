@@ -237,8 +237,8 @@ class Slowest {
 const codesOf = ({ errors = [] }: Json): string[] => errors.map((error: Json) => error.extensions.code);
 
 test.each([
-  ['query', effort(40, 3_000), effort(5, 500)],
-  ['mutation', effort(20, 1_000), effort(2, 100)],
+  ['query', effort(15, 3_000), effort(5, 500)],
+  ['mutation', effort(8, 1_000), effort(2, 100)],
 ] as const)(
   'no answer to a %s holds more than was counted before it was made, that is within the limits, and no step of it takes long',
   async (kind, numRuns, enough) => {
@@ -309,7 +309,7 @@ test('whatever a subscription asks for, an event is answered with at most 100 ob
         answered++;
       }
     }),
-    { seed, numRuns: effort(60, 3_000), endOnFailure: effort(false, true) },
+    { seed, numRuns: effort(25, 3_000), endOnFailure: effort(false, true) },
   );
   expect(answered, `seed ${seed}`).toBeGreaterThan(effort(10, 500));
   await slowest.expectShortSteps();
@@ -397,12 +397,12 @@ test('no document takes longer than one step to parse, to validate and to measur
   };
   fc.assert(
     fc.property(fc.oneof(...families), (query) => measure({ query, variables: {}, roots: [] })),
-    { seed, numRuns: effort(50, 4_000) },
+    { seed, numRuns: effort(25, 4_000) },
   );
   for (const kind of ['query', 'mutation', 'subscription'] as const) {
     fc.assert(
       fc.property(tape, (numbers) => measure(new DocumentWriter(numbers, { ids }).operation(kind))),
-      { seed, numRuns: effort(20, 2_000) },
+      { seed, numRuns: effort(8, 2_000) },
     );
   }
   const { asked } = slowest;

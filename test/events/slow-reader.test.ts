@@ -248,8 +248,11 @@ async function stopAndResume(
   };
 }
 
+/** In the short mode, 21 MB are written, of which the kernels hold about half. */
+const growthMegabytes = effort(5, 60);
+
 test('a socket that stops reading while many events are written costs no memory, is closed with 4290, and resumes without a gap', async () => {
-  const count = effort(240, 100_000);
+  const count = effort(360, 100_000);
   const result = await stopAndResume([socket], {
     beside: restStream,
     count,
@@ -258,8 +261,8 @@ test('a socket that stops reading while many events are written costs no memory,
   });
 
   expect(result.log.length).toBe(count);
-  expect(result.growthMegabytes).toBeLessThan(60);
-  expect(result.longestMs).toBeLessThan(5_000); // for a thousand events of the other
+  expect(result.growthMegabytes).toBeLessThan(growthMegabytes);
+  expect(result.longestMs).toBeLessThan(5_000); // for what is written at once
   expect(result.endings).toEqual([4290]);
   expect(result.missed[0]).toBeGreaterThan(0.3 * count);
   expect(result.received[0]?.join()).toBe(result.log.join());
@@ -267,7 +270,7 @@ test('a socket that stops reading while many events are written costs no memory,
 }, 120_000);
 
 test('event streams that stop reading cost no memory, are ended, and resume without a gap', async () => {
-  const count = effort(240, 10_000);
+  const count = effort(360, 10_000);
   const result = await stopAndResume([restStream, graphqlStream], {
     beside: socket,
     count,
@@ -275,7 +278,7 @@ test('event streams that stop reading cost no memory, are ended, and resume with
     slowReaderMs: 2_000,
   });
 
-  expect(result.growthMegabytes).toBeLessThan(60);
+  expect(result.growthMegabytes).toBeLessThan(growthMegabytes);
   expect(result.longestMs).toBeLessThan(5_000);
   expect(result.endings).toEqual(['cut off', 'cut off']);
   for (const [index, received] of result.received.entries()) {
@@ -304,16 +307,17 @@ test('long responses cost no memory, whether they were read or not', async () =>
       await until(() => readers.every(({ ids }) => ids.length === written));
     }
   };
+  const keptMegabytes = 3; // a million characters may be, which is more than one megabyte in memory; all are five
   await tell(5); // what is made once is made by now
   const before = memoryBytes();
   await tell(20);
-  expect((memoryBytes() - before) / megabyte).toBeLessThan(60);
+  expect((memoryBytes() - before) / megabyte).toBeLessThan(keptMegabytes);
 
   const late = await openSocket(client, start, query);
   late.pause();
   await until(() => server.app.liveLog.followers === readers.length + 1);
   await tell(1); // by now the late one was sent what it does not take
-  expect((memoryBytes() - before) / megabyte).toBeLessThan(60);
+  expect((memoryBytes() - before) / megabyte).toBeLessThan(keptMegabytes);
   late.resume();
   await until(() => late.ids.length === written);
   expect(late.ids).toEqual(loggedIds(client));

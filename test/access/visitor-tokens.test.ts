@@ -607,18 +607,23 @@ describe('idempotency keys of a visitor’s pages', () => {
 
 // ── Events ─────────────────────────────────────────────────────────────────────────────────────
 
+/** From here on all is told to what follows the log, however late it begins to. */
+async function cursorOf(token: string): Promise<string> {
+  return (await server.clientFor(token).graphql('{ eventCursor }')).data.eventCursor;
+}
+
 /** A page that listens, by SSE and by a socket. */
-async function listen(id: string, query = ''): Promise<{ heard: () => string[][]; texts: () => string }> {
+async function listen(id: string): Promise<{ heard: () => string[][]; texts: () => string }> {
   const token = await tokenOf(id);
-  const stream = await SseReader.open(`${server.url}/v1/events/stream${query}`, { authorization: `Bearer ${token}` });
+  const after = await cursorOf(token);
+  const headers = { authorization: `Bearer ${token}` };
+  const stream = await SseReader.open(`${server.url}/v1/events/stream?after=${after}`, headers);
   const socket = await new RawSocket(server.url).init(token);
   onTestFinished(() => {
     stream.close();
     socket.socket.terminate();
   });
-  socket.subscribe('all', 'subscription { conversationChanged { id type sequence } }');
-  socket.subscribe('ready', '{ eventCursor }');
-  await socket.first('ready', 'complete');
+  socket.subscribe('all', `subscription { conversationChanged(after: "${after}") { id type sequence } }`);
   const inSocket = () => socket.of('all').map(({ payload }) => payload.data.conversationChanged.type as string);
   return {
     heard: () => [
@@ -640,7 +645,8 @@ interface Following {
 
 async function followOne(id: string, conversationId: string): Promise<Following> {
   const token = await tokenOf(id);
-  const argument = `conversationId: "${conversationId}"`;
+  const after = await cursorOf(token);
+  const argument = `conversationId: "${conversationId}", after: "${after}"`;
   const fields = `type ... on MessageSentEvent { message { content } conversation { current { id subject } } }
     ... on ConversationUpdatedEvent { changes { field from to } conversation { subject } }`;
   const inSocket: Record<string, string> = {
@@ -651,7 +657,7 @@ async function followOne(id: string, conversationId: string): Promise<Following>
   const subscription = `subscription { told: conversationChanged(${argument}) { ${fields} } }`;
   const headers = { authorization: `Bearer ${token}` };
   const [rest, graphql] = await Promise.all([
-    SseReader.open(`${server.url}/v1/events/stream?conversationId=${conversationId}`, headers),
+    SseReader.open(`${server.url}/v1/events/stream?conversationId=${conversationId}&after=${after}`, headers),
     SseReader.open(`${server.url}/graphql?query=${encodeURIComponent(subscription)}`, headers),
   ]);
   const socket = await new RawSocket(server.url).init(token);

@@ -83,6 +83,11 @@ async function openStream(token: string, query = '', headers: Record<string, str
   return reader;
 }
 
+/** From here on all is told to what follows the log, however late it begins to. */
+async function cursorOf(token: string): Promise<string> {
+  return (await server.clientFor(token).graphql('{ eventCursor }')).data.eventCursor;
+}
+
 async function openSocket(token: string): Promise<RawSocket> {
   const socket = await new RawSocket(server.url).init(token);
   onTestFinished(() => socket.socket.terminate());
@@ -100,12 +105,11 @@ const plainCursor = /^[0-9a-f]{16}\.\d+$/;
 test('it reads no lead, asked for or not, by page, stream or subscription', async () => {
   const token = await tokenFor();
   const client = server.clientFor(token);
-  const [stream, socket] = [await openStream(token), await openSocket(token)];
-  socket.subscribe('all', `subscription { events { ${fields} } }`);
-  socket.subscribe('leads', 'subscription { leadCaptured { id lead { email } } }');
-  socket.subscribe('asked', 'subscription { events(types: [LEAD_CAPTURED]) { id } }');
-  socket.subscribe('last', '{ eventCursor }');
-  await socket.first('last', 'complete');
+  const after = await cursorOf(token);
+  const [stream, socket] = [await openStream(token, `?after=${after}`), await openSocket(token)];
+  socket.subscribe('all', `subscription { events(after: "${after}") { ${fields} } }`);
+  socket.subscribe('leads', `subscription { leadCaptured(after: "${after}") { id lead { email } } }`);
+  socket.subscribe('asked', `subscription { events(after: "${after}", types: [LEAD_CAPTURED]) { id } }`);
   await captureLead();
   await write('after the lead');
   await until(() => socket.of('all').length === 1 && stream.events.length === 1);
@@ -126,10 +130,9 @@ test('it reads no lead, asked for or not, by page, stream or subscription', asyn
 
 test('it sees of an event neither its sequence nor what is the client’s own', async () => {
   const token = await tokenFor();
-  const [stream, socket] = [await openStream(token), await openSocket(token)];
-  socket.subscribe('all', `subscription { events { ${fields} } }`);
-  socket.subscribe('last', '{ eventCursor }');
-  await socket.first('last', 'complete');
+  const after = await cursorOf(token);
+  const [stream, socket] = [await openStream(token, `?after=${after}`), await openSocket(token)];
+  socket.subscribe('all', `subscription { events(after: "${after}") { ${fields} } }`);
   await write('Hello');
   await until(() => socket.of('all').length === 1 && stream.events.length === 1);
   const seen = [
@@ -358,13 +361,10 @@ describe('changes that tell it nothing', () => {
 
   test('are no events to it, on pages or live, and those that tell it something name no more', async () => {
     const token = await tokenFor();
-    const [stream, socket] = [await openStream(token), await openSocket(token)];
-    socket.subscribe(
-      'all',
-      'subscription { conversationChanged { type ... on ConversationUpdatedEvent { changes { field from to } } } }',
-    );
-    socket.subscribe('ready', '{ __typename }');
-    await socket.first('ready', 'complete');
+    const after = await cursorOf(token);
+    const [stream, socket] = [await openStream(token, `?after=${after}`), await openSocket(token)];
+    const updated = '... on ConversationUpdatedEvent { changes { field from to } }';
+    socket.subscribe('all', `subscription { conversationChanged(after: "${after}") { type ${updated} } }`);
     await change({ tags: ['b'], metadata: { a: 1 }, externalId: 'mine' });
     await change({ assignee: { id: 'another', name: 'Grace' } });
     await change({ assignee: { id: 'another', name: 'Ada' }, tags: [], subject: 'Parcel' });

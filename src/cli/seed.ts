@@ -149,6 +149,7 @@ async function takeAll(
 function withoutWebhooks(storage: Storage, count: (events: number) => void, onQueued: () => void): Storage {
   return {
     ...storage,
+    // Without what they are about, so that they keep their order.
     write: (work, accountId) => {
       const written = storage.write((tx) => {
         const append: typeof tx.events.append = (accountId, events) => {

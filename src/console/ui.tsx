@@ -209,8 +209,8 @@ export function Empty({ children }: { readonly children: ComponentChildren }) {
 }
 
 /**
- * The heading of a page. It takes the focus when what had it is gone, as the button that has deleted what the page before
- * showed; that of a page within a view takes it from the link that has led there, too.
+ * The heading of a page. It takes the focus where nothing has it, as when the button is gone that has deleted what the page
+ * before showed; that of a page within a view takes it from the link that has led there, too.
  */
 export function Heading({
   children,

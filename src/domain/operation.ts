@@ -22,8 +22,8 @@ export interface Context extends Omit<Ports, 'storage'> {
   /** The time of this call, in epoch milliseconds. */
   readonly now: number;
   /**
-   * Runs work in a transaction. If the request has an idempotency key, the result is stored in the same transaction,
-   * and a repeated request returns it.
+   * Runs work in a transaction. If the operation takes idempotency keys and the request has one, the result is stored in the
+   * same transaction, and a repeated request returns it.
    * @param work receives the partial result that an earlier attempt at the same request left, if any
    * @param about see `Storage.write`; an idempotency key is added
    */

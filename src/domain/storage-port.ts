@@ -33,8 +33,9 @@ export interface Storage {
    * The work must await nothing but its `tx` and be safe to repeat: it may run again when the transaction was lost
    * through no fault of its own.
    * @param accountId for whom: writes of accounts take turns. Those of the service itself are as one account's
-   * @param about what a small work is about, if it reads nothing that a work about other things changes: the id of its
-   *   conversation, its idempotency key. It may then run at the same time as others, in one transaction
+   * @param about what a small work is about, if it makes no difference to it whether it comes before or after works about
+   *   other things: the id of its conversation, its idempotency key. It may then run at the same time as these, in one
+   *   transaction
    * @throws UNAVAILABLE when the storage is busy, full or closing
    * @throws any error of the work, after rolling it back
    */

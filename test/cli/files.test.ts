@@ -54,6 +54,7 @@ describe('only their owner can read the files that the program makes', () => {
     const folder = join(temporaryFolder(), 'new', 'data');
     const path = join(folder, 'a.db');
     const server = await startTestServer({ databasePath: path });
+    onTestFinished(() => server.close());
     const { runHere } = commandLine(path);
     const whileServing = { '.': '700', 'a.db': '600', 'a.db-lock': '600', 'a.db-shm': '600', 'a.db-wal': '600' };
     expect(modesIn(folder)).toEqual(whileServing);

@@ -33,6 +33,10 @@ describe('the first account', () => {
     const log = stdout.split('\n').filter((line) => line.startsWith('{'));
     expect(log.length).toBeGreaterThan(3);
     expect(log.join('\n')).not.toMatch(/cs_|psst/);
+
+    const second = await serve(path);
+    expect(second.greeting, 'there is one already').not.toMatch(secretPattern);
+    expect((await clientOf(second.url, secret).rest('GET', '/conversations')).body.pagination.total).toBe(2);
   });
 
   test('is not made in production; there too what is not finished within the grace time is cut off', async () => {

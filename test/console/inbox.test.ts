@@ -380,7 +380,7 @@ test('older messages are read on demand, and new ones come after them', async ()
   const { inbox, account, id: conversationId, ask } = await openThread();
   const write = (number: number) => ask('POST', '/messages', { sender: 'visitor', content: `${number}` });
   await sendMany(account, conversationId, 2, 120);
-  await until(() => inbox.thread?.messages.length === 120); // they came one by one
+  await until(() => inbox.thread?.messages.length === 120);
   const id = inbox.thread?.id;
   await inbox.open(undefined);
   await inbox.open(id);

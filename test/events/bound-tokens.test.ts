@@ -110,6 +110,7 @@ test('it reads no lead, asked for or not, by page, stream or subscription', asyn
   socket.subscribe('all', `subscription { events(after: "${after}") { ${fields} } }`);
   socket.subscribe('leads', `subscription { leadCaptured(after: "${after}") { id lead { email } } }`);
   socket.subscribe('asked', `subscription { events(after: "${after}", types: [LEAD_CAPTURED]) { id } }`);
+  await until(() => server.app.liveLog.followers === 4);
   await captureLead();
   await write('after the lead');
   await until(() => socket.of('all').length === 1 && stream.events.length === 1);
@@ -133,6 +134,7 @@ test('it sees of an event neither its sequence nor what is the client’s own', 
   const after = await cursorOf(token);
   const [stream, socket] = [await openStream(token, `?after=${after}`), await openSocket(token)];
   socket.subscribe('all', `subscription { events(after: "${after}") { ${fields} } }`);
+  await until(() => server.app.liveLog.followers === 2);
   await write('Hello');
   await until(() => socket.of('all').length === 1 && stream.events.length === 1);
   const seen = [
@@ -365,6 +367,7 @@ describe('changes that tell it nothing', () => {
     const [stream, socket] = [await openStream(token, `?after=${after}`), await openSocket(token)];
     const updated = '... on ConversationUpdatedEvent { changes { field from to } }';
     socket.subscribe('all', `subscription { conversationChanged(after: "${after}") { type ${updated} } }`);
+    await until(() => server.app.liveLog.followers === 2);
     await change({ tags: ['b'], metadata: { a: 1 }, externalId: 'mine' });
     await change({ assignee: { id: 'another', name: 'Grace' } });
     await change({ assignee: { id: 'another', name: 'Ada' }, tags: [], subject: 'Parcel' });

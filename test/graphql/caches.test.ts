@@ -117,7 +117,7 @@ describe.each(Object.entries(clients))('the cache of %s', (_, clientOf) => {
     const { account, client, told, start, id } = await setup();
     for (const [index, change] of changes.entries()) {
       await change(account, id);
-      if (index % 2 === 0) continue; // what was after it is replayed after the next one
+      if (index % 2 === 0 && index + 1 < changes.length) continue; // what was after it is replayed after the next one
       const now = await told(thread, { id });
       expect(await client.query(thread, { id })).toEqual(now);
 

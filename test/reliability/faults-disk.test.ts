@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import Database from 'better-sqlite3';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { openSqliteStorage } from '../../src/storage/sqlite/storage.ts';
-import { commandLine, start } from '../cli/program.ts';
+import { commandLine, run, start } from '../cli/program.ts';
 import { type Client, clientOf } from '../support/client.ts';
 import { effort } from '../support/effort.ts';
 import { until } from '../support/wait.ts';
@@ -90,7 +90,7 @@ describe.skipIf(cannotMount !== undefined)(
       await storage.close();
       disk.makeReadOnly();
       const reason = `${disk.folder} cannot be written: its file system is read-only.`;
-      expect(await commandLine(path).runHere('serve')).toEqual({
+      expect(await run(['serve'], { environment: { PORT: '0', DATABASE_URL: `file:${path}` } })).toEqual({
         code: 1,
         stdout: '',
         stderr: `The database ${path} cannot be opened: ${reason}\n`,

@@ -81,7 +81,7 @@ test('HEAD has the headers of a large conversation, and reads no message', async
 });
 
 test('a large conversation that is deleted while it is read is cut off, not ended', async () => {
-  const id = await conversationWith(110, '€'.repeat(16_384));
+  const id = await conversationWith(160, '€'.repeat(16_384));
   const wire = openWire(server.url);
   wire.pause();
   await wire.send(

@@ -486,7 +486,7 @@ describe('a database', () => {
     expect(await storage.read.conversations.count(accountId, {})).toBe(1);
   });
 
-  test('is left without a connection when a client is ended, also when one was just being made, or made anew', async () => {
+  test('is left without a connection when a client or a storage is closed, also when one was just being made', async () => {
     const direct = await database();
     const relays: TcpRelay[] = [];
     for (let count = 0; count < 60; count++) {
@@ -505,8 +505,20 @@ describe('a database', () => {
       await client.finish(0);
       await settled;
     }
-    // What the driver itself would leave open, PostgreSQL closes after a minute.
-    await until(() => relays.every(({ openEnds }) => openEnds === 0), 2_000);
+    const relay = await TcpRelay.open(direct);
+    relays.push(relay);
+    const storage = await openPostgresStorage(relay.through(direct), { clock: systemClock });
+    storage.watch(() => {});
+    const { id } = await storedAccount(storage);
+    const works = Promise.allSettled([
+      storage.write(async (tx) => tx.conversations.insert(id, sampleConversation()), id),
+      storage.read.conversations.count(id, {}),
+    ]);
+    relay.cut();
+    await works;
+    await storage.close();
+    // What the driver itself would leave open, it closes after five seconds, or PostgreSQL after a minute.
+    await until(() => relays.every(({ openEnds }) => openEnds === 0), 4_000);
   });
 
   test('is migrated once by nodes that start together', async () => {

@@ -12,7 +12,8 @@ export async function until(holds: () => boolean, patienceMs = defaultPatienceMs
   for (let turn = 0; !holds(); turn++) {
     if (performance.now() - startedMs > patienceMs) throw new Error(`It never came to hold: ${holds}`);
     // After a while it pauses between looks, and leaves the processor to what it waits for.
-    await new Promise((resolve) => (turn < 1_000 ? setImmediate(resolve) : setTimeout(resolve, 1)));
+    const pauseMs = turn < 1_500 ? 1 : 5;
+    await new Promise((resolve) => (turn < 1_000 ? setImmediate(resolve) : setTimeout(resolve, pauseMs)));
   }
 }
 

@@ -11,7 +11,7 @@ export interface LoggedEvent extends Omit<NewEvent, 'visitorId'> {
 /** A storage of a test's own, empty at first and gone when the test has finished. */
 export interface OpenedStorage {
   readonly storage: Storage;
-  /** So many texts are more than a search goes through in one step, or than a partition has. */
+  /** So many texts are more than a search goes through in one step and, on SQLite, than a partition has. */
   readonly manyTexts?: number;
   /** Closes it and opens what it has left behind. */
   reopen(): Promise<Storage>;

@@ -213,6 +213,11 @@ async function stopAndResume(
   await until(() => [...slow, fast].every(({ ids }) => ids.length === step));
   for (const reader of slow) reader.pause();
 
+  // Ended by the service: only the fast one is left, before the others have read again. A socket that has not taken its end
+  // within half a minute would be destroyed.
+  const resumeEnded = (): void => {
+    if (server.app.sessions.size === 1) for (const reader of slow) reader.resume();
+  };
   const before = memoryBytes();
   let most = 0;
   let longestMs = 0;
@@ -222,10 +227,10 @@ async function stopAndResume(
     await until(() => fast.ids.length === written);
     longestMs = Math.max(longestMs, performance.now() - startedMs);
     if (written % (5 * step) === 0) most = Math.max(most, memoryBytes());
+    resumeEnded();
   }
-  // Ended by the service: only the fast one is left, before the others have read again.
   await until(() => server.app.sessions.size === 1);
-  for (const reader of slow) reader.resume();
+  resumeEnded();
   const endings = await Promise.all(slow.map(({ ended }) => ended));
 
   const resumed = await Promise.all(

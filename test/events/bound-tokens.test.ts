@@ -196,7 +196,7 @@ describe('its cursors', () => {
   async function allCursors(client: Client, token: string): Promise<string[]> {
     const [stream, socket] = [await openStream(token), await openSocket(token)];
     await stream.until(({ blocks }) => blocks.filter(({ id }) => id !== undefined).length >= 2); // and a heartbeat
-    socket.subscribe('all', `subscription { events { ${fields} } }`);
+    socket.subscribe('all', `subscription { events(after: "${await cursorOf(token)}") { ${fields} } }`);
     socket.subscribe('cursor', '{ eventCursor }');
     await socket.first('cursor', 'complete');
     const sent = await client.graphql(`mutation { sendMessage(input: { conversationId: "${conversationId}",

@@ -188,27 +188,25 @@ export const sendMessage = operation({
     const { caller } = context;
     requireSender(caller, draft.sender);
     const { show } = await cursorFormOf(context);
-    const sent = await context.once(
-      async (tx) => {
-        const [previous, webhooks] = await Promise.all([
-          findConversation(tx, caller, conversationId, expectedVersion),
-          tx.webhooks.enabled(caller.account.id),
-        ]);
-        const moment = momentAfter(context, previous);
-        const { message, conversation } = addMessage(previous, draft, moment);
-        const next = { ...conversation, version: previous.version + 1 };
-        await tx.messages.insert(caller.account.id, message);
-        await moveSender(tx, caller.account.id, next, message); // first: then the others have not read it
-        await tx.conversations.update(caller.account.id, previous, next);
-        await addToAnalytics(tx, caller.account.id, message.createdAt, deltaOf(previous, next, message));
-        return {
-          message: shownTo(caller, message),
-          conversation: conversationView(next, caller),
-          eventCursor: await appendEvents(tx, moment, eventsOf(previous, next, message, moment), webhooks),
-        };
-      },
-      [conversationId],
-    );
+    const about = [conversationId];
+    const sent = await context.once(async (tx) => {
+      const [previous, webhooks] = await Promise.all([
+        findConversation(tx, caller, conversationId, expectedVersion),
+        tx.webhooks.enabled(caller.account.id),
+      ]);
+      const moment = momentAfter(context, previous);
+      const { message, conversation } = addMessage(previous, draft, moment);
+      const next = { ...conversation, version: previous.version + 1 };
+      await tx.messages.insert(caller.account.id, message);
+      await moveSender(tx, caller.account.id, next, message); // first: then the others have not read it
+      await tx.conversations.update(caller.account.id, previous, next);
+      await addToAnalytics(tx, caller.account.id, message.createdAt, deltaOf(previous, next, message));
+      return {
+        message: shownTo(caller, message),
+        conversation: conversationView(next, caller),
+        eventCursor: await appendEvents(tx, moment, eventsOf(previous, next, message, moment), webhooks),
+      };
+    }, about);
     return { ...sent, eventCursor: show(sent.eventCursor) };
   },
 });

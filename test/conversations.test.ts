@@ -14,6 +14,32 @@ beforeAll(async () => {
 afterAll(() => server.close());
 
 describe('a conversation', () => {
+  test('gets an `externalId` that several ask for at once on either face, and the others are told that it is taken', async () => {
+    const own = await server.account();
+    const ids: string[] = [];
+    for (let count = 0; count < 4; count++) ids.push((await own.rest('POST', '/conversations', { body: {} })).body.id);
+    const externalId = 'ticket-1';
+    const create = 'mutation ($input: CreateConversationInput!) { createConversation(input: $input) { eventCursor } }';
+    const update = 'mutation ($input: UpdateConversationInput!) { updateConversation(input: $input) { eventCursor } }';
+    const viaRest = async (method: string, path: string, headers = {}): Promise<string> => {
+      const { status, body } = await own.rest(method, path, { body: { externalId }, headers });
+      return status < 300 ? 'done' : body.code;
+    };
+    const viaGraphql = async (query: string, input: object): Promise<string> => {
+      const { errors } = await own.graphql(query, { input: { ...input, externalId } });
+      return errors?.[0]?.extensions.code ?? 'done';
+    };
+    const outcomes = await Promise.all([
+      ...['a', 'b'].map((key) => viaRest('POST', '/conversations', { 'idempotency-key': key })),
+      ...['a', 'b'].map(() => viaRest('POST', '/conversations')),
+      ...ids.slice(0, 2).map((id) => viaRest('PATCH', `/conversations/${id}`)),
+      ...ids.slice(2).map((id) => viaGraphql(update, { id })),
+      ...['a', 'b'].map(() => viaGraphql(create, {})),
+    ]);
+    expect(outcomes.toSorted()).toEqual([...Array(9).fill('ALREADY_EXISTS'), 'done']);
+    expect((await own.rest('GET', `/conversations?externalId=${externalId}`)).body.pagination.total).toBe(1);
+  });
+
   test('started over REST is the same over GraphQL', async () => {
     const created = await client.rest('POST', '/conversations', {
       body: { subject: 'Parcel', visitor: { name: 'Ada' }, assignee: { id: 'agent-3' }, tags: ['urgent'] },

@@ -28,6 +28,8 @@ export async function longestTurnMs(work: () => Promise<unknown>): Promise<numbe
   };
   setImmediate(turn);
   await work();
+  // The turn in which it ended counts, too.
+  await new Promise((resolve) => setImmediate(resolve));
   isOver = true;
   return longest;
 }

@@ -167,6 +167,73 @@ describe('works of one account', () => {
   });
 });
 
+describe('works of many accounts whose locks a node has that has come to a halt', () => {
+  /** Lets another client lock the rows of accounts until the promise that it returns is called for. */
+  async function haltedNode(url: string, accountIds: readonly string[]): Promise<() => Promise<void>> {
+    const { promise: end, resolve: release } = Promise.withResolvers<void>();
+    const { promise: held, resolve: hold } = Promise.withResolvers<void>();
+    const transaction = clientOf(url).begin(async (tx) => {
+      await tx`SELECT 1 FROM account_totals WHERE account_id = ANY(${accountIds as string[]}) FOR UPDATE`;
+      hold();
+      await end;
+    });
+    await held;
+    return async () => {
+      release();
+      await transaction;
+    };
+  }
+
+  const insert = (storage: Storage, accountId: string) =>
+    storage.write(async (tx) => tx.conversations.insert(accountId, sampleConversation()), accountId);
+
+  async function accountsOf(storage: Storage, count: number): Promise<string[]> {
+    const accountIds: string[] = [];
+    for (let made = 0; made < count; made++) accountIds.push((await storedAccount(storage)).id);
+    return accountIds;
+  }
+
+  test('wait for them, and nobody else does', async () => {
+    const url = await database();
+    const patience = { lockTimeoutMs: 60_000, busyTimeoutMs: 60_000 };
+    const storage = await opened(url, { maxSessions: 4, ...patience });
+    const [free = '', ...locked] = await accountsOf(storage, 21);
+    const release = await haltedNode(url, locked);
+    let stored = 0;
+    const works = locked.map((accountId) => insert(storage, accountId).then(() => stored++));
+    for (let sent = 0; sent < 10; sent++) await insert(storage, free);
+    expect(stored).toBe(0);
+    await release();
+    await Promise.all(works);
+    for (const accountId of locked) expect(await storage.read.conversations.count(accountId, {})).toBe(1);
+  });
+
+  test('fail when they have waited for too long', async () => {
+    const url = await database();
+    const storage = await opened(url, { maxSessions: 4, lockTimeoutMs: 300, busyTimeoutMs: 300 });
+    const locked = await accountsOf(storage, 20);
+    const release = await haltedNode(url, locked);
+    const works = locked.map((accountId) => insert(storage, accountId));
+    for (const work of await Promise.allSettled(works)) {
+      expect(work).toMatchObject({ status: 'rejected', reason: unavailable });
+    }
+    await release();
+    await insert(storage, locked[19] ?? '');
+  });
+
+  test('are done before a storage is closed', async () => {
+    const url = await database();
+    const storage = await opened(url, { maxSessions: 4, lockTimeoutMs: 60_000, busyTimeoutMs: 60_000 });
+    const locked = await accountsOf(storage, 20);
+    const release = await haltedNode(url, locked);
+    const works = locked.map((accountId) => insert(storage, accountId));
+    await insert(storage, (await storedAccount(storage)).id);
+    const closed = storage.close();
+    await release();
+    await Promise.all([...works, closed]);
+  });
+});
+
 describe('works of several accounts, of which more wait than transactions may run', () => {
   interface Scene {
     readonly storage: PostgresStorage;

@@ -61,10 +61,11 @@ export class Session implements Queries {
   }
 
   /**
-   * Begins a transaction, without waiting for that.
+   * Begins a transaction. What follows need not wait for that.
    * @param accountId whose row is locked first; empty for none
+   * @returns when it has begun, or failed
    */
-  begin(accountId: string, { isCareful = false } = {}): void {
+  async begin(accountId: string, { isCareful = false } = {}): Promise<void> {
     this.#begin(isCareful);
     const lock = `SELECT event_sequence, ${isNotNewer} FROM account_totals WHERE account_id = $1 FOR UPDATE`;
     const locked = accountId === '' ? this.#tell(`SELECT ${isNotNewer}`) : this.#tell(lock, [accountId]);
@@ -73,6 +74,7 @@ export class Session implements Queries {
       accountId,
       locked.then(([row]) => Number(row?.['eventSequence'])),
     );
+    await locked.catch(() => {});
   }
 
   /**

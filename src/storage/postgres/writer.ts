@@ -13,6 +13,8 @@ const maxTogether = 16;
 const maxAccounts = 8;
 /** An account of which more works wait makes good use of a transaction of its own. */
 const maxSharing = 4;
+/** After how long an account has another turn whose lock another node has, if it may not wait for the lock itself. */
+const lockedPauseMs = { least: 5, most: 250 };
 /** How often a work gives way to others before it fails. */
 const maxAttempts = 10;
 
@@ -62,6 +64,9 @@ export interface Writing<Tx> {
  * Where more accounts wait than transactions may run, several share one, each with its next works, if these are small and
  * few. Most of what a message costs is its transaction.
  *
+ * A quarter of the transactions never waits for a lock: a node that has come to a halt may have those of many accounts, and
+ * others are served meanwhile.
+ *
  * A work decides before it writes: there are no savepoints in a group, and one that throws without having written
  * anything leaves the others as they are. Otherwise the group is rolled back, and its works are repeated, each alone.
  *
@@ -84,6 +89,11 @@ export class Writer<Tx> {
   #groups = 0;
   /** Whose next works go alone: another had their lock, or a transaction that they shared has failed. */
   readonly #alone = new Set<string>();
+  /** Whose lock another has, and whose next turn comes after a pause. */
+  readonly #locked = new Set<string>();
+  /** How many groups wait for their lock, and may. */
+  #locking = 0;
+  readonly #maxLocking: number;
   readonly #idle: Writing<Tx>[] = [];
   #sessions: Session[] = [];
   #waitingCount = 0;
@@ -99,6 +109,7 @@ export class Writer<Tx> {
     this.#busyTimeoutMs = busyTimeoutMs;
     this.#maxGroupMs = maxGroupMs;
     this.#maxSessions = maxSessions;
+    this.#maxLocking = Math.ceil((maxSessions * 3) / 4);
     this.#onCommit = onCommit ?? (() => {});
     this.#onGroup = onGroup ?? (() => {});
   }
@@ -141,8 +152,12 @@ export class Writer<Tx> {
   /** Refuses new units of work, completes the queued ones, and closes the connections. */
   async close(): Promise<void> {
     this.#isClosing = true;
-    if (this.#groups > 0) await new Promise<void>((resolve) => this.#onIdle.push(resolve));
+    if (!this.#isIdle) await new Promise<void>((resolve) => this.#onIdle.push(resolve));
     await Promise.all(this.#sessions.map((session) => session.close()));
+  }
+
+  get #isIdle(): boolean {
+    return this.#groups === 0 && this.#waitingCount === 0;
   }
 
   /** Starts groups for those who wait, as many as there may be. */
@@ -159,7 +174,7 @@ export class Writer<Tx> {
     const most = Math.min(maxAccounts, Math.ceil(this.#waiting.size / this.#maxSessions));
     const accountIds: string[] = [];
     for (const accountId of this.#waiting.keys()) {
-      if (this.#running.has(accountId)) continue;
+      if (this.#running.has(accountId) || this.#locked.has(accountId)) continue;
       const mayShare = this.#mayShare(accountId);
       if (mayShare || accountIds.length === 0) accountIds.push(accountId);
       if (!mayShare || accountIds.length >= most) break;
@@ -196,7 +211,7 @@ export class Writer<Tx> {
       if (!this.#alone.has(accountId)) this.#putLast(accountId); // else it was not its turn yet
     }
     this.#startNext();
-    if (this.#groups === 0) for (const resolve of this.#onIdle.splice(0)) resolve();
+    if (this.#isIdle) for (const resolve of this.#onIdle.splice(0)) resolve();
   }
 
   #opened(): Writing<Tx> {
@@ -252,16 +267,48 @@ export class Writer<Tx> {
   async #runGroup(accountId: string, writing: Writing<Tx>, startedMs: number): Promise<number> {
     this.#alone.delete(accountId);
     const most = accountId === '' ? 1 : maxGroupSize;
-    const first = this.#takeTogether(accountId, Math.min(most, maxTogether));
-    if (first.length === 0) return 0;
+    if (!this.#waiting.has(accountId)) return 0;
+    if (!(await this.#begin(accountId, writing.session))) return 0;
     const done: Done<Tx>[] = [];
-    writing.session.begin(accountId);
-    for (let jobs = first; jobs.length > 0; ) {
+    let jobs = this.#takeTogether(accountId, Math.min(most, maxTogether));
+    while (jobs.length > 0) {
       if (!(await runTogether(writing, jobs, done))) return await this.#undo(writing, done);
       const room = performance.now() - startedMs >= this.#maxGroupMs ? 0 : most - done.length;
       jobs = this.#takeTogether(accountId, Math.min(room, maxTogether));
     }
     return await this.#commit(writing, done);
+  }
+
+  /**
+   * Begins the transaction of a group.
+   * @returns whether it may go on; else its account waits for another turn
+   */
+  async #begin(accountId: string, session: Session): Promise<boolean> {
+    if (accountId === '' || this.#locking < this.#maxLocking) {
+      this.#locking++;
+      void session.begin(accountId).then(() => this.#locking--);
+      return true;
+    }
+    if ((await session.beginShared([accountId])).has(accountId) || session.failure !== undefined) return true;
+    await session.rollback();
+    this.#expire(accountId, unavailable('Another node has had the lock of the account for too long.'));
+    this.#pause(accountId);
+    return false;
+  }
+
+  /** Gives others their turns meanwhile, and the more the longer it waits. */
+  #pause(accountId: string): void {
+    const [first] = this.#waiting.get(accountId) ?? [];
+    if (first === undefined) return;
+    const waitedMs = performance.now() + this.#busyTimeoutMs - first.deadlineMs;
+    this.#locked.add(accountId);
+    setTimeout(
+      () => {
+        this.#locked.delete(accountId);
+        this.#startNext();
+      },
+      Math.min(lockedPauseMs.most, Math.max(lockedPauseMs.least, waitedMs)),
+    );
   }
 
   /**
@@ -341,7 +388,7 @@ export class Writer<Tx> {
   async #runAlone(writing: Writing<Tx>, job: Job<Tx>): Promise<void> {
     const { session } = writing;
     for (let attempt = 1; ; attempt++) {
-      session.begin(job.accountId, { isCareful: true });
+      void session.begin(job.accountId, { isCareful: true });
       const { outcome } = await run(writing, job);
       let failure = session.failure ?? ('error' in outcome ? outcome.error : undefined);
       if (session.failure === undefined && 'value' in outcome) {

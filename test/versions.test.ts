@@ -1,7 +1,9 @@
 import Database from 'better-sqlite3';
+import postgres from 'postgres';
 import { request } from 'undici';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { type Client, clientOf, type Json } from './support/client.ts';
+import { isOnPostgres } from './support/postgres.ts';
 import { startTestServer, type TestAccount, type TestServer } from './support/server.ts';
 
 // A version is what a client has seen. With it nothing is sent twice that has not changed, and nothing
@@ -344,84 +346,79 @@ test('of any two that write for one version, whichever is sent first, one is don
     const { version } = isClosed ? (await change(id, { status: 'closed' })).body : { version: 1 };
     const answers = await Promise.all([one, other].map(({ send }) => send(client, id, version)));
     const codes = answers.map(({ code }) => code);
-    const winner = codes[0] === undefined ? one : other;
-    const isDeleted = winner.name.includes('delete');
+    const won = codes.indexOf(undefined);
+    const isDeleted = [one, other][won]?.name.includes('delete') === true;
     const told = isDeleted ? 'NOT_FOUND' : 'VERSION_CONFLICT';
-    expect(codes, `${one.name} and ${other.name}`).toEqual(winner === one ? [undefined, told] : [told, undefined]);
+    expect(codes, `${one.name} and ${other.name}`).toEqual(won === 0 ? [undefined, told] : [told, undefined]);
     expect((await read(id)).body.version).toBe(isDeleted ? undefined : version + 1);
   }
 });
 
+const keysOfMessage = isOnPostgres ? 'account_id, conversation_id' : 'conversation_key';
+/** A second message, which is read at once. */
+const secondMessage = `
+  INSERT INTO messages (${keysOfMessage}, sequence, id, sender, content, metadata, created_at)
+    SELECT ${keysOfMessage}, 2, 'msg_01m7yzcf3tfz1aan3df712nas7', sender, content, metadata, created_at FROM messages;
+  UPDATE conversations SET message_count = 2, version = version + 1;
+  UPDATE read_positions SET sequence = 2;
+`;
+
+/** Has the second message written by another process, and returns what commits it. */
+async function writtenBeside(database: string): Promise<() => void> {
+  if (!isOnPostgres) {
+    const beside = new Database(database);
+    onTestFinished(() => void beside.close());
+    return () => void beside.exec(secondMessage);
+  }
+  const beside = postgres(database, { max: 1, onnotice: () => {} });
+  onTestFinished(() => beside.end({ timeout: 0 }));
+  // A statement that reads these was sent before, but sees what is committed now.
+  await beside.unsafe(`BEGIN; LOCK TABLE messages, read_positions IN ACCESS EXCLUSIVE MODE; ${secondMessage}`);
+  return () => void beside.unsafe('COMMIT').then();
+}
+
+const readers = {
+  REST: async (by: Client, id: string): Promise<Json> => (await by.rest('GET', `/conversations/${id}`)).body,
+  async GraphQL(by: Client, id: string): Promise<Json> {
+    const selection = '{ version messageCount readPositions { sequence } messages { nodes { sequence } } }';
+    const answer = await by.graphql(`query ($id: ID!) { conversation(id: $id) ${selection} }`, { id });
+    const { messages, ...conversation } = answer.data.conversation;
+    return { ...conversation, messages: messages.nodes };
+  },
+};
+
+const statements = {
+  messages: isOnPostgres ? /^SELECT .*\bmessages\b/s : /^SELECT .*\bFROM json_each.*\bmessages\b/s,
+  'read positions': /^SELECT .*\bread_positions\b/s,
+};
+
 test.each([
-  ['REST', async (by: Client, id: string) => (await by.rest('GET', `/conversations/${id}`)).body],
-  [
-    'GraphQL',
-    async (by: Client, id: string) => {
-      const query =
-        'query ($id: ID!) { conversation(id: $id) { version messageCount messages { nodes { sequence } } } }';
-      const { messages, ...conversation } = (await by.graphql(query, { id })).data.conversation;
-      return { ...conversation, messages: messages.nodes };
-    },
-  ],
+  ['REST', 'messages'],
+  ['REST', 'read positions'],
+  ['GraphQL', 'messages'],
+  ['GraphQL', 'read positions'],
 ] as const)(
-  '%s shows a version with its own messages, even if another process writes between two statements',
-  async (_, readBy) => {
+  '%s shows a version with its own messages and read positions, even if another process writes before the %s are read',
+  async (face, before) => {
     let onStatement = (_sql: string): void => {};
     const own = await startTestServer({ onStatement: (sql) => onStatement(sql) });
     onTestFinished(() => own.close());
     const owner = await own.account();
     const { id, version } = (await owner.rest('POST', '/conversations', { body: { message: hello } })).body;
-    const beside = new Database(own.databasePath);
-    onTestFinished(() => void beside.close());
-    let written = false;
+    const commit = await writtenBeside(own.database);
+    let isCommitted = false;
     onStatement = (sql) => {
-      if (written || !/^SELECT .*\bFROM json_each.*\bmessages\b/s.test(sql)) return;
-      written = true;
-      beside.exec(`
-      INSERT INTO messages (conversation_key, sequence, id, sender, content, metadata, created_at)
-        SELECT conversation_key, 2, 'msg_01m7yzcf3tfz1aan3df712nas7', sender, content, metadata, created_at FROM messages;
-      UPDATE conversations SET message_count = 2, version = version + 1;
-    `);
+      if (isCommitted || !statements[before].test(sql)) return;
+      isCommitted = true;
+      commit();
     };
-    const shown = { version, messageCount: 1, messages: [{ sequence: 1 }] };
-    expect(await readBy(owner, id)).toMatchObject(shown);
-    expect(written).toBe(true);
-    expect((await readBy(owner, id)).messages).toHaveLength(2);
+    const shown = await readers[face](owner, id);
+    expect(isCommitted).toBe(true);
+    const { messageCount } = shown;
+    expect(shown.version).toBe(version + messageCount - 1);
+    expect(shown.messages.map(({ sequence }: Json) => sequence)).toEqual([1, 2].slice(0, messageCount));
+    for (const { sequence } of shown.readPositions) expect(sequence).toBeLessThanOrEqual(messageCount);
+    const newer = { messageCount: 2, messages: [{ sequence: 1 }, { sequence: 2 }], readPositions: [{ sequence: 2 }] };
+    expect(await readers[face](owner, id)).toMatchObject(newer);
   },
 );
-
-test.each([
-  [
-    'REST',
-    async (by: Client, id: string) => (await by.rest('GET', `/conversations/${id}?messages=none`)).body.readPositions,
-  ],
-  [
-    'GraphQL',
-    async (by: Client, id: string) => {
-      const query = 'query ($id: ID!) { conversation(id: $id) { messageCount readPositions { reader sequence } } }';
-      return (await by.graphql(query, { id })).data.conversation.readPositions;
-    },
-  ],
-] as const)('%s shows no read position past the messages of the version beside it', async (_, readBy) => {
-  let onStatement = (_sql: string): void => {};
-  const own = await startTestServer({ onStatement: (sql) => onStatement(sql) });
-  onTestFinished(() => own.close());
-  const owner = await own.account();
-  const { id } = (await owner.rest('POST', '/conversations', { body: { message: hello } })).body;
-  const beside = new Database(own.databasePath);
-  onTestFinished(() => void beside.close());
-  let written = false;
-  onStatement = (sql) => {
-    if (written || !/^SELECT .*\bread_positions\b/s.test(sql)) return;
-    written = true;
-    beside.exec(`
-      INSERT INTO messages (conversation_key, sequence, id, sender, content, metadata, created_at)
-        SELECT conversation_key, 2, 'msg_01m7yzcf3tfz1aan3df712nas7', sender, content, metadata, created_at FROM messages;
-      UPDATE conversations SET message_count = 2, version = version + 1;
-      UPDATE read_positions SET sequence = 2;
-    `);
-  };
-  expect(await readBy(owner, id)).toMatchObject([{ sequence: 1 }]);
-  expect(written).toBe(true);
-  expect(await readBy(owner, id)).toMatchObject([{ sequence: 2 }]);
-});

@@ -146,7 +146,7 @@ export const variables = z.object({
     })
     .optional(),
   DATABASE_PREPARE: flag('true'),
-  DATABASE_POOL_SIZE: integer(2, 1_000).default(16),
+  DATABASE_POOL_SIZE: integer(2, 1_000).default(8),
   PUBLIC_URL: z.url({ protocol: /^https?$/, error: 'must be an http or https address' }).optional(),
   CORS_ORIGINS: originList.optional(),
   LOG_LEVEL: z.enum(logLevels, { error: `must be one of ${logLevels.join(', ')}` }).default('info'),

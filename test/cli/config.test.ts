@@ -43,7 +43,7 @@ describe('what is set', () => {
       { DATABASE_URL: 'postgresql://a:b@x/y?sslmode=require' },
       {
         databasePath: '',
-        postgres: { url: 'postgresql://a:b@x/y?sslmode=require', directUrl: undefined, prepares: true, poolSize: 16 },
+        postgres: { url: 'postgresql://a:b@x/y?sslmode=require', directUrl: undefined, prepares: true, poolSize: 8 },
       },
     ],
     [

@@ -45,7 +45,7 @@ export interface PostgresOptions extends Omit<WriterOptions, 'onCommit'>, Connec
  * @throws Error when the database was migrated by a newer version of the program
  */
 export async function openPostgresStorage(url: string, given: PostgresOptions): Promise<PostgresStorage> {
-  const { clock, directUrl = url, maxReaders = 8 } = given;
+  const { clock, directUrl = url, maxReaders = 4 } = given;
   const options = { ...given, isProxied: directUrl !== url };
   const direct = { ...given, isProxied: false };
   const migrations = await migrate(directUrl, direct);

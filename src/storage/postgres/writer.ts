@@ -103,7 +103,7 @@ export class Writer<Tx> {
   /** @param open makes a session, which is kept and used again */
   constructor(
     open: () => Writing<Tx>,
-    { busyTimeoutMs = 5_000, maxGroupMs = 20, maxSessions = 8, onCommit, onGroup }: WriterOptions = {},
+    { busyTimeoutMs = 5_000, maxGroupMs = 20, maxSessions = 4, onCommit, onGroup }: WriterOptions = {},
   ) {
     this.#open = open;
     this.#busyTimeoutMs = busyTimeoutMs;

@@ -370,6 +370,22 @@ describe('works of several accounts, of which more wait than transactions may ru
     expect(order.slice(1, 21)).toEqual(Array.from({ length: 20 }, () => busy));
   });
 
+  test('are expected to wait for those of the others that have their turns before', async () => {
+    const { storage, accountIds } = await openScene(6);
+    await start(storage, accountIds[0] ?? ''); // from now on it is known how long one takes
+    const works = [...accountIds, ...accountIds].map((accountId) => start(storage, accountId));
+    const allMs = storage.writeWaitMs();
+    expect(allMs).toBeGreaterThan(0);
+    for (const accountId of accountIds) expect(storage.writeWaitMs(accountId)).toBe(allMs);
+    const [quiet] = await Promise.all([storedAccount(storage), ...works]);
+    const many = Array.from({ length: 100 }, () => start(storage, accountIds[0] ?? ''));
+    const others = start(storage, accountIds[1] ?? '');
+    expect(storage.writeWaitMs(accountIds[0])).toBe(storage.writeWaitMs());
+    expect(storage.writeWaitMs(accountIds[1])).toBeLessThan(storage.writeWaitMs() / 20);
+    expect(storage.writeWaitMs(quiet.id)).toBeLessThan(storage.writeWaitMs() / 20);
+    await Promise.all([...many, others]);
+  });
+
   test('on two nodes lose no change of each other, and no log has a gap', async () => {
     const { storage, url, accountIds } = await openScene(12, { maxSessions: 2 });
     const other = await opened(url, { maxSessions: 2 });

@@ -121,9 +121,11 @@ export class Writer<Tx> {
 
   /** How long the queue, or the part of it before an account's next work, takes if no other node holds the locks. */
   waitMs(accountId?: string): number {
-    const before = accountId === undefined ? this.#waitingCount : (this.#waiting.get(accountId)?.length ?? 0);
-    const share = accountId === undefined ? Math.min(this.#maxSessions, this.#waiting.size || 1) : 1;
-    return (before * this.#cost.eachMs) / share;
+    const accounts = this.#waiting.size || 1;
+    const own = accountId === undefined ? 0 : (this.#waiting.get(accountId)?.length ?? 0);
+    // Where more accounts wait than transactions may run, each has its turn after some of the others.
+    const before = accountId === undefined ? this.#waitingCount : Math.min(this.#waitingCount, (own + 1) * accounts);
+    return Math.max(own, before / Math.min(this.#maxSessions, accounts)) * this.#cost.eachMs;
   }
 
   /**

@@ -187,6 +187,8 @@ describe('works of many accounts whose locks a node has that has come to a halt'
   const insert = (storage: Storage, accountId: string) =>
     storage.write(async (tx) => tx.conversations.insert(accountId, sampleConversation()), accountId);
 
+  const patience = { lockTimeoutMs: 60_000, statementTimeoutMs: 60_000, busyTimeoutMs: 60_000 };
+
   async function accountsOf(storage: Storage, count: number): Promise<string[]> {
     const accountIds: string[] = [];
     for (let made = 0; made < count; made++) accountIds.push((await storedAccount(storage)).id);
@@ -195,7 +197,6 @@ describe('works of many accounts whose locks a node has that has come to a halt'
 
   test('wait for them, and nobody else does', async () => {
     const url = await database();
-    const patience = { lockTimeoutMs: 60_000, busyTimeoutMs: 60_000 };
     const storage = await opened(url, { maxSessions: 4, ...patience });
     const [free = '', ...locked] = await accountsOf(storage, 21);
     const release = await haltedNode(url, locked);
@@ -223,7 +224,7 @@ describe('works of many accounts whose locks a node has that has come to a halt'
 
   test('are done before a storage is closed', async () => {
     const url = await database();
-    const storage = await opened(url, { maxSessions: 4, lockTimeoutMs: 60_000, busyTimeoutMs: 60_000 });
+    const storage = await opened(url, { maxSessions: 4, ...patience });
     const locked = await accountsOf(storage, 20);
     const release = await haltedNode(url, locked);
     const works = locked.map((accountId) => insert(storage, accountId));

@@ -36,6 +36,8 @@ export class Session implements Queries {
   /** The ends of the logs of the accounts whose rows are locked, as far as the changes go that were sent. */
   #logEnds = new Map<string, Promise<number>>();
   #lose: (error: unknown) => void = () => {};
+  /** Since when it has its locks; undefined if it has none, or could not begin. */
+  beganMs: number | undefined;
   /** What the transaction has touched, for those who watch. */
   touches = new Touches();
   /** Rejects when the connection of this transaction is lost. */
@@ -74,7 +76,7 @@ export class Session implements Queries {
       accountId,
       locked.then(([row]) => Number(row?.['eventSequence'])),
     );
-    await locked.catch(() => {});
+    await this.#noteBegin(locked);
   }
 
   /**
@@ -86,7 +88,9 @@ export class Session implements Queries {
     const lock = `SELECT account_id, event_sequence, ${isNotNewer} FROM account_totals
       WHERE account_id = ANY($1::text[]) FOR UPDATE SKIP LOCKED`;
     try {
-      const rows = await this.#kept(this.#tell(lock, [arrayOf(accountIds)]).catch(explainNewer));
+      const locked = this.#kept(this.#tell(lock, [arrayOf(accountIds)]).catch(explainNewer));
+      await this.#noteBegin(locked);
+      const rows = await locked;
       for (const row of rows) this.#endsAt(String(row['accountId']), Promise.resolve(Number(row['eventSequence'])));
     } catch {
       // It is the transaction’s failure.
@@ -155,8 +159,18 @@ export class Session implements Queries {
     return this.#options.isProxied ? undefined : this.#losses; // a proxy keeps its own connections
   }
 
+  async #noteBegin(locked: Promise<unknown>): Promise<void> {
+    try {
+      await locked;
+      this.beganMs = performance.now();
+    } catch {
+      // It is the transaction’s failure.
+    }
+  }
+
   #begin(isCareful: boolean): void {
     this.#failure = undefined;
+    this.beganMs = undefined;
     this.#isOpen = true;
     this.#isCareful = isCareful;
     this.#logEnds = new Map();

@@ -13,8 +13,8 @@ const maxTogether = 16;
 const maxAccounts = 8;
 /** An account of which more works wait makes good use of a transaction of its own. */
 const maxSharing = 4;
-/** After how long an account has another turn whose lock another node has, if it may not wait for the lock itself. */
-const lockedPauseMs = { least: 5, most: 250 };
+/** After how long an account has another turn whose lock another node has, if it may not wait for the lock. */
+const pauseMs = { least: 5, most: 250 };
 /** How often a work gives way to others before it fails. */
 const maxAttempts = 10;
 
@@ -64,8 +64,8 @@ export interface Writing<Tx> {
  * Where more accounts wait than transactions may run, several share one, each with its next works, if these are small and
  * few. Most of what a message costs is its transaction.
  *
- * A quarter of the transactions never waits for a lock: a node that has come to a halt may have those of many accounts, and
- * others are served meanwhile.
+ * At most half of the transactions wait for the lock of an account: a node that has come to a halt may have those of many,
+ * and others are served meanwhile. The other half only looks whether a lock is free.
  *
  * A work decides before it writes: there are no savepoints in a group, and one that throws without having written
  * anything leaves the others as they are. Otherwise the group is rolled back, and its works are repeated, each alone.
@@ -89,11 +89,13 @@ export class Writer<Tx> {
   #groups = 0;
   /** Whose next works go alone: another had their lock, or a transaction that they shared has failed. */
   readonly #alone = new Set<string>();
-  /** Whose lock another has, and whose next turn comes after a pause. */
-  readonly #locked = new Set<string>();
-  /** How many groups wait for their lock, and may. */
+  /** How many groups wait for the lock of their account. */
   #locking = 0;
   readonly #maxLocking: number;
+  /** Who may not wait for the lock that another has, since when. */
+  readonly #missing = new Map<string, number>();
+  /** Whose next turn, of those, comes after a pause. */
+  readonly #paused = new Map<string, NodeJS.Timeout>();
   readonly #idle: Writing<Tx>[] = [];
   #sessions: Session[] = [];
   #waitingCount = 0;
@@ -109,7 +111,7 @@ export class Writer<Tx> {
     this.#busyTimeoutMs = busyTimeoutMs;
     this.#maxGroupMs = maxGroupMs;
     this.#maxSessions = maxSessions;
-    this.#maxLocking = Math.ceil((maxSessions * 3) / 4);
+    this.#maxLocking = Math.max(1, Math.floor(maxSessions / 2));
     this.#onCommit = onCommit ?? (() => {});
     this.#onGroup = onGroup ?? (() => {});
   }
@@ -176,7 +178,7 @@ export class Writer<Tx> {
     const most = Math.min(maxAccounts, Math.ceil(this.#waiting.size / this.#maxSessions));
     const accountIds: string[] = [];
     for (const accountId of this.#waiting.keys()) {
-      if (this.#running.has(accountId) || this.#locked.has(accountId)) continue;
+      if (this.#running.has(accountId) || this.#paused.has(accountId)) continue;
       const mayShare = this.#mayShare(accountId);
       if (mayShare || accountIds.length === 0) accountIds.push(accountId);
       if (!mayShare || accountIds.length >= most) break;
@@ -202,9 +204,10 @@ export class Writer<Tx> {
         ? await this.#runShared(accountIds, writing)
         : await this.#runGroup(accountIds[0] ?? '', writing, startedMs);
     if (done > 0) {
-      const durationMs = performance.now() - startedMs;
-      this.#cost.add(done, durationMs);
-      this.#onGroup(done, durationMs);
+      const endedMs = performance.now();
+      // How long another node had the lock says nothing about the next ones.
+      if (writing.session.beganMs !== undefined) this.#cost.add(done, endedMs - writing.session.beganMs);
+      this.#onGroup(done, endedMs - startedMs);
     }
     this.#idle.push(writing);
     this.#groups--;
@@ -283,34 +286,56 @@ export class Writer<Tx> {
 
   /**
    * Begins the transaction of a group.
-   * @returns whether it may go on; else its account waits for another turn
+   * @returns whether it may go on; else its account has another turn
    */
   async #begin(accountId: string, session: Session): Promise<boolean> {
-    if (accountId === '' || this.#locking < this.#maxLocking) {
-      this.#locking++;
-      void session.begin(accountId).then(() => this.#locking--);
-      return true;
+    if (accountId === '') {
+      void session.begin(accountId);
+    } else if (this.#mayWait) {
+      this.#beginWaiting(accountId, session);
+    } else if (!(await session.beginShared([accountId])).has(accountId) && session.failure === undefined) {
+      await session.rollback();
+      this.#pause(accountId);
+      return false;
     }
-    if ((await session.beginShared([accountId])).has(accountId) || session.failure !== undefined) return true;
-    await session.rollback();
-    this.#expire(accountId, unavailable('Another node has had the lock of the account for too long.'));
-    this.#pause(accountId);
-    return false;
+    this.#missing.delete(accountId);
+    return true;
   }
 
-  /** Gives others their turns meanwhile, and the more the longer it waits. */
+  get #mayWait(): boolean {
+    return this.#locking < this.#maxLocking;
+  }
+
+  #beginWaiting(accountId: string, session: Session, options?: { readonly isCareful: boolean }): void {
+    this.#locking++;
+    void session.begin(accountId, options).then(() => {
+      this.#locking--;
+      const [paused] = this.#paused.keys();
+      if (paused !== undefined && this.#mayWait) this.#resume(paused);
+    });
+  }
+
+  /** Gives others their turns while an account cannot have its lock, and the more the longer that lasts. */
   #pause(accountId: string): void {
-    const [first] = this.#waiting.get(accountId) ?? [];
-    if (first === undefined) return;
-    const waitedMs = performance.now() + this.#busyTimeoutMs - first.deadlineMs;
-    this.#locked.add(accountId);
-    setTimeout(
-      () => {
-        this.#locked.delete(accountId);
-        this.#startNext();
-      },
-      Math.min(lockedPauseMs.most, Math.max(lockedPauseMs.least, waitedMs)),
+    const now = performance.now();
+    const sinceMs = this.#missing.get(accountId) ?? now;
+    if (now - sinceMs >= this.#busyTimeoutMs) this.#expire(accountId, lockNotAvailable());
+    if (!this.#waiting.has(accountId)) {
+      this.#missing.delete(accountId);
+      return;
+    }
+    this.#missing.set(accountId, sinceMs);
+    const forMs = Math.min(pauseMs.most, Math.max(pauseMs.least, now - sinceMs));
+    this.#paused.set(
+      accountId,
+      setTimeout(() => this.#resume(accountId), forMs),
     );
+  }
+
+  #resume(accountId: string): void {
+    clearTimeout(this.#paused.get(accountId));
+    this.#paused.delete(accountId);
+    this.#startNext();
   }
 
   /**
@@ -321,7 +346,11 @@ export class Writer<Tx> {
   async #runShared(accountIds: readonly string[], writing: Writing<Tx>): Promise<number> {
     const { session } = writing;
     const locked = await session.beginShared(accountIds);
-    for (const accountId of accountIds) if (!locked.has(accountId)) this.#alone.add(accountId);
+    for (const accountId of accountIds) {
+      if (locked.has(accountId)) this.#missing.delete(accountId);
+      else if (this.#mayWait || session.failure !== undefined) this.#alone.add(accountId);
+      else this.#pause(accountId);
+    }
     const most = Math.max(1, Math.floor(maxTogether / accountIds.length));
     const jobs = [...locked].flatMap((accountId) => this.#takeTogether(accountId, most));
     const done: Done<Tx>[] = [];
@@ -390,7 +419,7 @@ export class Writer<Tx> {
   async #runAlone(writing: Writing<Tx>, job: Job<Tx>): Promise<void> {
     const { session } = writing;
     for (let attempt = 1; ; attempt++) {
-      void session.begin(job.accountId, { isCareful: true });
+      this.#beginWaiting(job.accountId, session, { isCareful: true });
       const { outcome } = await run(writing, job);
       let failure = session.failure ?? ('error' in outcome ? outcome.error : undefined);
       if (session.failure === undefined && 'value' in outcome) {
@@ -446,6 +475,11 @@ function partition<T>(items: readonly T[], holds: (item: T) => boolean): [T[], T
 function settle<Tx>(job: Job<Tx>, outcome: Outcome): void {
   if ('error' in outcome) job.reject(asDomainError(outcome.error));
   else job.resolve(outcome.value);
+}
+
+/** As PostgreSQL would say it. */
+function lockNotAvailable(): Error {
+  return Object.assign(new Error('Another node has the lock of the account'), { code: '55P03' });
 }
 
 /** A lost transaction is never the fault of a unit of work, so it is UNAVAILABLE whatever was thrown. */

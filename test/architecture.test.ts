@@ -158,6 +158,7 @@ const measuring: Readonly<Record<string, readonly string[]>> = {
     'server/workers.ts',
     'server/log-output.ts',
     'server/stop.ts',
+    'storage/postgres/session.ts',
     'storage/postgres/writer.ts',
     'storage/sqlite/compact.ts',
     'storage/sqlite/errors.ts',

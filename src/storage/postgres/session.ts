@@ -76,7 +76,12 @@ export class Session implements Queries {
       accountId,
       locked.then(([row]) => Number(row?.['eventSequence'])),
     );
-    await this.#noteBegin(locked);
+    try {
+      await locked;
+      this.beganMs = performance.now();
+    } catch {
+      // It is the transaction’s failure.
+    }
   }
 
   /**
@@ -88,9 +93,8 @@ export class Session implements Queries {
     const lock = `SELECT account_id, event_sequence, ${isNotNewer} FROM account_totals
       WHERE account_id = ANY($1::text[]) FOR UPDATE SKIP LOCKED`;
     try {
-      const locked = this.#kept(this.#tell(lock, [arrayOf(accountIds)]).catch(explainNewer));
-      await this.#noteBegin(locked);
-      const rows = await locked;
+      const rows = await this.#kept(this.#tell(lock, [arrayOf(accountIds)]).catch(explainNewer));
+      this.beganMs = performance.now();
       for (const row of rows) this.#endsAt(String(row['accountId']), Promise.resolve(Number(row['eventSequence'])));
     } catch {
       // It is the transaction’s failure.
@@ -157,15 +161,6 @@ export class Session implements Queries {
 
   get losses(): number | undefined {
     return this.#options.isProxied ? undefined : this.#losses; // a proxy keeps its own connections
-  }
-
-  async #noteBegin(locked: Promise<unknown>): Promise<void> {
-    try {
-      await locked;
-      this.beganMs = performance.now();
-    } catch {
-      // It is the transaction’s failure.
-    }
   }
 
   #begin(isCareful: boolean): void {

@@ -92,9 +92,9 @@ export class Writer<Tx> {
   /** How many groups wait for the lock of their account. */
   #locking = 0;
   readonly #maxLocking: number;
-  /** Who may not wait for the lock that another has, since when. */
+  /** Whose lock another node has, and who may not wait for it: since when. */
   readonly #missing = new Map<string, number>();
-  /** Whose next turn, of those, comes after a pause. */
+  /** Those of them whose next turn comes after a pause, which the timer ends. */
   readonly #paused = new Map<string, NodeJS.Timeout>();
   readonly #idle: Writing<Tx>[] = [];
   #sessions: Session[] = [];

@@ -26,8 +26,6 @@ const last = [
   'attacks/attacks',
   'events/socket',
   'storage/sqlite-writer',
-  'http/body',
-  'cli/serve',
   'webhooks/addresses',
   'reliability/faults-silence',
 ];
@@ -69,7 +67,7 @@ export default defineConfig(({ mode }) => ({
     // Each file would load all the sources anew, which takes a quarter of the time. They keep no state of their own.
     isolate: false,
     // The same promises, tried harder: `npm run test:long`.
-    env: { TEST_EFFORT: mode === 'long' ? 'long' : 'short', ...(mode === 'long' ? {} : temporaryFolder()) },
+    env: { TEST_EFFORT: mode === 'test' ? 'short' : mode, ...(mode === 'long' ? {} : temporaryFolder()) },
     sequence: { sequencer: InOrder },
     // Most of what a test makes is garbage soon. Threads that collect it would take the cores from the other files: they
     // made a sixth of the time. The old space begins as large as it gets.

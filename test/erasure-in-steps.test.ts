@@ -9,7 +9,7 @@ import { captureLead } from '../src/domain/leads.ts';
 import { sendMessage } from '../src/domain/messages.ts';
 import { type Running, start } from './cli/program.ts';
 import { type Client, clientOf, type Json } from './support/client.ts';
-import { effort } from './support/effort.ts';
+import { effort, longTest } from './support/effort.ts';
 import { temporaryFolder } from './support/files.ts';
 import { Receiver } from './support/receiver.ts';
 import { startTestServer, type TestAccount, type TestServer } from './support/server.ts';
@@ -283,7 +283,7 @@ describe('who asks for it again', () => {
   });
 });
 
-test('requests of others are answered while a large one is erased', async () => {
+longTest('requests of others are answered while a large one is erased', async () => {
   const { id } = await tell(client, marker, { times: effort(500, 1_000) });
   const other = (await client.rest('POST', '/conversations')).body;
   let isDone = false;
@@ -304,47 +304,51 @@ test('requests of others are answered while a large one is erased', async () => 
   await expectNothingLeft(id);
 });
 
-test('what a process was killed in the midst of, the next one finishes when it starts', {
-  timeout: 60_000,
-}, async () => {
-  const path = join(temporaryFolder(), 'test.db');
-  const filling = await startTestServer({ databasePath: path });
-  const teller = await filling.account();
-  const times = effort(500, 1_200);
-  const { id, leadId } = await tell(teller, marker, { times, ports: filling.app.ports });
-  await filling.close();
-  async function serve(): Promise<{ process: Running; client: Client }> {
-    const process = start(['serve'], { environment: { PORT: '0', DATABASE_URL: `file:${path}` } });
-    const printed = await process.printed('"listening"');
-    return { process, client: clientOf(/"url":"([^"]+)"/.exec(printed)?.[1] ?? '', teller.secret) };
-  }
-  const first = await serve();
-  const answered = first.client.rest('DELETE', `/conversations/${id}`).then(
-    () => true,
-    () => false,
-  );
-  await eventually(
-    async () => rowsIn(path, 'erasing') === 1 && rowsIn(path, 'messages') < times,
-    (isUnderWay) => isUnderWay,
-  );
-  first.process.signal('SIGKILL');
-  await first.process.ended;
-  expect(await answered).toBe(false);
-  expect(rowsIn(path, 'erasing')).toBe(1);
-  expect(countIn(path, marker)).toBeGreaterThan(times);
+longTest(
+  'what a process was killed in the midst of, the next one finishes when it starts',
+  {
+    timeout: 60_000,
+  },
+  async () => {
+    const path = join(temporaryFolder(), 'test.db');
+    const filling = await startTestServer({ databasePath: path });
+    const teller = await filling.account();
+    const times = effort(500, 1_200);
+    const { id, leadId } = await tell(teller, marker, { times, ports: filling.app.ports });
+    await filling.close();
+    async function serve(): Promise<{ process: Running; client: Client }> {
+      const process = start(['serve'], { environment: { PORT: '0', DATABASE_URL: `file:${path}` } });
+      const printed = await process.printed('"listening"');
+      return { process, client: clientOf(/"url":"([^"]+)"/.exec(printed)?.[1] ?? '', teller.secret) };
+    }
+    const first = await serve();
+    const answered = first.client.rest('DELETE', `/conversations/${id}`).then(
+      () => true,
+      () => false,
+    );
+    await eventually(
+      async () => rowsIn(path, 'erasing') === 1 && rowsIn(path, 'messages') < times,
+      (isUnderWay) => isUnderWay,
+    );
+    first.process.signal('SIGKILL');
+    await first.process.ended;
+    expect(await answered).toBe(false);
+    expect(rowsIn(path, 'erasing')).toBe(1);
+    expect(countIn(path, marker)).toBeGreaterThan(times);
 
-  const second = await serve();
-  expect((await second.client.rest('GET', `/conversations/${id}`)).status).toBe(404);
-  expect((await second.client.rest('GET', `/leads/${leadId}`)).status).toBe(404);
-  const { body: log } = await second.client.rest('GET', '/events?limit=100');
-  expect(log.data).toHaveLength(100);
-  expect(JSON.stringify(log)).not.toContain(marker);
-  await second.process.printed('finished erasing conversations');
-  expect(rowsIn(path, 'erasing') + rowsIn(path, 'messages')).toBe(0);
-  expect((await second.client.rest('DELETE', `/conversations/${id}`)).status).toBe(404);
-  // A thread empties the write-ahead log.
-  await eventually(
-    async () => countIn(path, marker),
-    (count) => count === 0,
-  );
-});
+    const second = await serve();
+    expect((await second.client.rest('GET', `/conversations/${id}`)).status).toBe(404);
+    expect((await second.client.rest('GET', `/leads/${leadId}`)).status).toBe(404);
+    const { body: log } = await second.client.rest('GET', '/events?limit=100');
+    expect(log.data).toHaveLength(100);
+    expect(JSON.stringify(log)).not.toContain(marker);
+    await second.process.printed('finished erasing conversations');
+    expect(rowsIn(path, 'erasing') + rowsIn(path, 'messages')).toBe(0);
+    expect((await second.client.rest('DELETE', `/conversations/${id}`)).status).toBe(404);
+    // A thread empties the write-ahead log.
+    await eventually(
+      async () => countIn(path, marker),
+      (count) => count === 0,
+    );
+  },
+);

@@ -1,10 +1,11 @@
 import { randomUUID } from 'node:crypto';
 import { createClient, fetchExchange, gql, subscriptionExchange } from '@urql/core';
 import { type CacheExchangeOpts, cacheExchange } from '@urql/exchange-graphcache';
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, onTestFinished } from 'vitest';
 import { commandLine, serve } from './cli/program.ts';
 import { openWidget } from './support/chat-widget.ts';
 import { type Client, clientOf, type Json } from './support/client.ts';
+import { longTest as test } from './support/effort.ts';
 import { temporaryFolder } from './support/files.ts';
 import { cacheSettings, openInbox, type Received } from './support/inbox.ts';
 import { readLog } from './support/log.ts';

@@ -1,6 +1,7 @@
 import { afterEach, expect, test } from 'vitest';
 import { whilePagesAreAway } from './support/away.ts';
 import type { Json } from './support/client.ts';
+import { longTest } from './support/effort.ts';
 import { temporaryFolder } from './support/files.ts';
 import { type Inbox, openInbox } from './support/inbox.ts';
 import { sendMany } from './support/send-many.ts';
@@ -51,105 +52,108 @@ async function untilEqual({ rest }: Pick<TestAccount, 'rest'>): Promise<void> {
   }
 }
 
-test('two agents’ pages show the list as it is, what each has not read, and each message once, also after the server was away', async () => {
-  const databasePath = `${temporaryFolder()}/test.db`;
-  server = await startTestServer({ databasePath });
-  const { port } = new URL(server.url);
-  let account = await server.account();
-  const start = async (subject: string): Promise<string> => {
-    server.clock.advance(1_000);
-    const message = { content: `About ${subject}`, sender: 'visitor' };
-    return (await account.rest('POST', '/conversations', { body: { subject, message } })).body.id;
-  };
-  const write = (id: string, content: string) => {
-    server.clock.advance(1_000);
-    return account.rest('POST', `/conversations/${id}/messages`, { body: { content, sender: 'visitor' } });
-  };
-  const [tent, stove, lamp] = [await start('a tent'), await start('a stove'), await start('a lamp')];
+longTest(
+  'two agents’ pages show the list as it is, what each has not read, and each message once, also after the server was away',
+  async () => {
+    const databasePath = `${temporaryFolder()}/test.db`;
+    server = await startTestServer({ databasePath });
+    const { port } = new URL(server.url);
+    let account = await server.account();
+    const start = async (subject: string): Promise<string> => {
+      server.clock.advance(1_000);
+      const message = { content: `About ${subject}`, sender: 'visitor' };
+      return (await account.rest('POST', '/conversations', { body: { subject, message } })).body.id;
+    };
+    const write = (id: string, content: string) => {
+      server.clock.advance(1_000);
+      return account.rest('POST', `/conversations/${id}/messages`, { body: { content, sender: 'visitor' } });
+    };
+    const [tent, stove, lamp] = [await start('a tent'), await start('a stove'), await start('a lamp')];
 
-  const [grace, linus] = (await Promise.all(agents.map((agent) => openInbox(server.url, account.secret, agent)))) as [
-    Inbox,
-    Inbox,
-  ];
-  inboxes = [grace, linus];
-  await untilEqual(account);
-  /** What both have not read of the conversation about the tent, and its visitor. */
-  const unread = () =>
-    inboxes.map((inbox) => {
-      const { unreadCount, unseen } = inbox.rows().find(({ id }) => id === tent);
-      return [unreadCount, unseen];
-    });
-  expect(unread()).toEqual([
-    [null, 0],
-    [null, 0],
-  ]);
+    const [grace, linus] = (await Promise.all(agents.map((agent) => openInbox(server.url, account.secret, agent)))) as [
+      Inbox,
+      Inbox,
+    ];
+    inboxes = [grace, linus];
+    await untilEqual(account);
+    /** What both have not read of the conversation about the tent, and its visitor. */
+    const unread = () =>
+      inboxes.map((inbox) => {
+        const { unreadCount, unseen } = inbox.rows().find(({ id }) => id === tent);
+        return [unreadCount, unseen];
+      });
+    expect(unread()).toEqual([
+      [null, 0],
+      [null, 0],
+    ]);
 
-  await grace.open(tent);
-  await linus.open(tent);
-  await grace.take(tent);
-  await linus.tag(tent, 'delivery', 'urgent');
-  await write(tent, 'Are you there?');
-  await start('a chair');
-  await account.rest('DELETE', `/conversations/${stove}`);
-  await linus.close(lamp);
-  await untilEqual(account);
-  expect(grace.rows().map(({ subject, status }) => [subject, status])).toEqual([
-    ['a chair', 'PENDING'],
-    ['a tent', 'PENDING'],
-    ['a lamp', 'CLOSED'],
-  ]);
-  expect(linus.rows()[1]).toMatchObject({ assignee: { id: 'agent-3', name: 'Grace' }, tags: ['delivery', 'urgent'] });
+    await grace.open(tent);
+    await linus.open(tent);
+    await grace.take(tent);
+    await linus.tag(tent, 'delivery', 'urgent');
+    await write(tent, 'Are you there?');
+    await start('a chair');
+    await account.rest('DELETE', `/conversations/${stove}`);
+    await linus.close(lamp);
+    await untilEqual(account);
+    expect(grace.rows().map(({ subject, status }) => [subject, status])).toEqual([
+      ['a chair', 'PENDING'],
+      ['a tent', 'PENDING'],
+      ['a lamp', 'CLOSED'],
+    ]);
+    expect(linus.rows()[1]).toMatchObject({ assignee: { id: 'agent-3', name: 'Grace' }, tags: ['delivery', 'urgent'] });
 
-  // What has come since is unread, until it is seen by who looks at it.
-  expect(unread()).toEqual([
-    [1, 0],
-    [1, 0],
-  ]);
-  await grace.seen(tent);
-  await untilEqual(account);
-  expect(unread()).toEqual([
-    [0, 0],
-    [1, 0],
-  ]);
+    // What has come since is unread, until it is seen by who looks at it.
+    expect(unread()).toEqual([
+      [1, 0],
+      [1, 0],
+    ]);
+    await grace.seen(tent);
+    await untilEqual(account);
+    expect(unread()).toEqual([
+      [0, 0],
+      [1, 0],
+    ]);
 
-  /** Sends, and looks at the sender's page until the answer has come: what it shows never doubles. */
-  const sendAndLook = async (inbox: Inbox, content: string): Promise<void> => {
-    let isAnswered = false;
-    const sent = inbox.send(tent, content).finally(() => (isAnswered = true));
-    await until(() => {
-      expect(inbox.shown(tent).filter((each) => each.content === content)).toHaveLength(1);
-      return isAnswered;
-    });
-    await sent;
-  };
-  await Promise.all([sendAndLook(grace, 'I have it.'), sendAndLook(linus, 'Grace has it.')]);
-  await Promise.all([grace.seen(tent), linus.seen(tent)]);
-  await untilEqual(account);
-  expect(unread().map(([, unseen]) => unseen)).toEqual([2, 2]);
-  const readTo = (reader: string, sequence: number) =>
-    account.rest('PUT', `/conversations/${tent}/read-positions/${reader}`, { body: { sequence } });
-  await readTo('visitor', 3);
-  await readTo('somebody', 3); // of no interest to these pages
-  await untilEqual(account);
-  expect(unread().map(([, unseen]) => unseen)).toEqual([1, 1]);
+    /** Sends, and looks at the sender's page until the answer has come: what it shows never doubles. */
+    const sendAndLook = async (inbox: Inbox, content: string): Promise<void> => {
+      let isAnswered = false;
+      const sent = inbox.send(tent, content).finally(() => (isAnswered = true));
+      await until(() => {
+        expect(inbox.shown(tent).filter((each) => each.content === content)).toHaveLength(1);
+        return isAnswered;
+      });
+      await sent;
+    };
+    await Promise.all([sendAndLook(grace, 'I have it.'), sendAndLook(linus, 'Grace has it.')]);
+    await Promise.all([grace.seen(tent), linus.seen(tent)]);
+    await untilEqual(account);
+    expect(unread().map(([, unseen]) => unseen)).toEqual([2, 2]);
+    const readTo = (reader: string, sequence: number) =>
+      account.rest('PUT', `/conversations/${tent}/read-positions/${reader}`, { body: { sequence } });
+    await readTo('visitor', 3);
+    await readTo('somebody', 3); // of no interest to these pages
+    await untilEqual(account);
+    expect(unread().map(([, unseen]) => unseen)).toEqual([1, 1]);
 
-  await server.close();
-  server = await startTestServer({ databasePath, config: { port: Number(port) }, clock: server.clock });
-  account = { ...account, ...server.clientFor(account.secret) };
-  await write(tent, 'Thank you.');
-  await readTo('agent-3', 5);
-  await grace.close(tent);
-  await write(tent, 'One more thing.');
-  await untilEqual(account);
+    await server.close();
+    server = await startTestServer({ databasePath, config: { port: Number(port) }, clock: server.clock });
+    account = { ...account, ...server.clientFor(account.secret) };
+    await write(tent, 'Thank you.');
+    await readTo('agent-3', 5);
+    await grace.close(tent);
+    await write(tent, 'One more thing.');
+    await untilEqual(account);
 
-  const messages = (await account.rest('GET', `/conversations/${tent}/messages`)).body.data;
-  for (const inbox of inboxes) {
-    await until(() => inbox.shown(tent).length >= messages.length);
-    expect(inbox.shown(tent).map(({ content, sequence }) => [content, sequence])).toEqual(
-      messages.map(({ content, sequence }: Json) => [content, sequence]),
-    );
-  }
-});
+    const messages = (await account.rest('GET', `/conversations/${tent}/messages`)).body.data;
+    for (const inbox of inboxes) {
+      await until(() => inbox.shown(tent).length >= messages.length);
+      expect(inbox.shown(tent).map(({ content, sequence }) => [content, sequence])).toEqual(
+        messages.map(({ content, sequence }: Json) => [content, sequence]),
+      );
+    }
+  },
+);
 
 test('a message that is refused is shown as not sent, until it is sent again and accepted', async () => {
   server = await startTestServer();

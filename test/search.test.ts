@@ -5,6 +5,7 @@ import { excerptOf, search } from '../src/domain/search.ts';
 import { SearchWords } from '../src/domain/search-words.ts';
 import type { Json } from './support/client.ts';
 import { cpuMsOf } from './support/cpu-time.ts';
+import { longTest } from './support/effort.ts';
 import { sampleMessage, storedConversation } from './support/samples.ts';
 import { queriesByScript } from './support/scripts.ts';
 import { startTestServer, type TestAccount, type TestServer } from './support/server.ts';
@@ -253,7 +254,7 @@ describe('excerpts of very long texts', () => {
     }
   });
 
-  test('are made one by one, and others have their turn in between', async () => {
+  longTest('are made one by one, and others have their turn in between', async () => {
     const own = await server.account();
     await storedConversation(
       server.storage,

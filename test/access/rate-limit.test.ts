@@ -12,7 +12,7 @@ import { DomainError } from '../../src/domain/errors.ts';
 import type { RateLimit } from '../../src/domain/ports.ts';
 import { openSqliteStorage, type SqliteStorage } from '../../src/storage/sqlite/storage.ts';
 import { hourMs, minuteMs, secondMs, TestClock } from '../support/clock.ts';
-import { effort } from '../support/effort.ts';
+import { effort, longTest } from '../support/effort.ts';
 
 let folder: string;
 /** Two storages on one file, as two processes would have them. */
@@ -698,7 +698,7 @@ describe('what it costs', () => {
     expect(await limiter.peek(account)).toMatchObject({ remaining: 999 });
   });
 
-  test('an account that was quiet for a minute costs no memory', async () => {
+  longTest('an account that was quiet for a minute costs no memory', async () => {
     setFlagsFromString('--expose-gc');
     const collect = runInNewContext('gc') as () => void;
     const heapUsed = (): number => {

@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { Calendar, isTimeZone } from '../../src/domain/calendar.ts';
+import { effort } from '../support/effort.ts';
 
 // Held against the runtime's own calendar, Temporal, in every zone that it knows.
 
@@ -45,7 +46,7 @@ describe('a period', () => {
         const cuts = new Calendar(timeZone).cut(fromMs, toMs, interval, 1_000);
         expect(iso(cuts)).toEqual(iso([fromMs, ...beginnings(timeZone, fromMs, toMs, begins), toMs]));
       }),
-      { numRuns: 300 },
+      { numRuns: effort(100, 300) },
     );
   });
 
@@ -60,7 +61,7 @@ describe('a period', () => {
         }
         expect(iso(new Calendar(timeZone).cut(fromMs, toMs, 'hour', 1_000))).toEqual(iso([...expected, toMs]));
       }),
-      { numRuns: 300 },
+      { numRuns: effort(100, 300) },
     );
   });
 
@@ -177,7 +178,7 @@ describe('the period before', () => {
         if (skips || midnight(date) === midnight(date.add({ days: -days }))) expect(startMs).toBeLessThan(fromMs);
         else expect(iso([startMs])).toEqual(iso([midnight(date.subtract({ days }))]));
       }),
-      { numRuns: 300 },
+      { numRuns: effort(100, 300) },
     );
   });
 });

@@ -5,7 +5,7 @@ import { describe, expect, onTestFinished, test } from 'vitest';
 import { backUp } from '../../src/storage/sqlite/backup.ts';
 import { openSqliteStorage } from '../../src/storage/sqlite/storage.ts';
 import { clientOf } from '../support/client.ts';
-import { effort } from '../support/effort.ts';
+import { effort, longTest } from '../support/effort.ts';
 import { temporaryFolder } from '../support/files.ts';
 import { putMigrated } from '../support/migrated-file.ts';
 import { storedAccount } from '../support/samples.ts';
@@ -144,20 +144,23 @@ describe('a backup', () => {
 describe('a backup is there or it is not', () => {
   const signals: NodeJS.Signals[] = effort(['SIGTERM'], ['SIGINT', 'SIGTERM', 'SIGHUP']);
 
-  test(`by ${signals.join(', ')} it ends, and leaves nothing behind; by SIGKILL it leaves no file of its name`, async () => {
-    const path = await madeDatabase();
-    fill(path, 80);
-    for (const signal of [...signals, 'SIGKILL' as const]) {
-      const folder = temporaryFolder();
-      const file = join(folder, 'b.db');
-      const backup = start(['backup', file], { environment: { DATABASE_URL: `file:${path}` } });
-      await firstFileIn(folder);
-      backup.signal(signal);
-      expect(await backup.ended, signal).toMatchObject({ code: null, stdout: '' });
-      if (signal === 'SIGKILL') expect(existsSync(file)).toBe(false);
-      else expect(readdirSync(folder), signal).toEqual([]);
-    }
-  });
+  longTest(
+    `by ${signals.join(', ')} it ends, and leaves nothing behind; by SIGKILL it leaves no file of its name`,
+    async () => {
+      const path = await madeDatabase();
+      fill(path, 80);
+      for (const signal of [...signals, 'SIGKILL' as const]) {
+        const folder = temporaryFolder();
+        const file = join(folder, 'b.db');
+        const backup = start(['backup', file], { environment: { DATABASE_URL: `file:${path}` } });
+        await firstFileIn(folder);
+        backup.signal(signal);
+        expect(await backup.ended, signal).toMatchObject({ code: null, stdout: '' });
+        if (signal === 'SIGKILL') expect(existsSync(file)).toBe(false);
+        else expect(readdirSync(folder), signal).toEqual([]);
+      }
+    },
+  );
 
   test('a file of its name is kept, unless it is to be replaced', async () => {
     const path = await madeDatabase();

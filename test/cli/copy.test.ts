@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import Database from 'better-sqlite3';
 import postgres from 'postgres';
-import { describe, expect, onTestFinished, test } from 'vitest';
+import { describe, expect, onTestFinished } from 'vitest';
 import { minuteMs, minuteOf } from '../../src/domain/rate-window.ts';
 import { SteadyClock } from '../../src/domain/steady-clock.ts';
 import { systemClock } from '../../src/server/clock.ts';
@@ -12,7 +12,7 @@ import { openPostgresStorage } from '../../src/storage/postgres/storage.ts';
 import { openSqliteSource, openSqliteTarget } from '../../src/storage/sqlite/copy.ts';
 import { openSqliteStorage } from '../../src/storage/sqlite/storage.ts';
 import { clientOf, type Json } from '../support/client.ts';
-import { effort, longTest } from '../support/effort.ts';
+import { effort, longTest as test } from '../support/effort.ts';
 import { temporaryFolder } from '../support/files.ts';
 import { postgresServer } from '../support/postgres.ts';
 import { Receiver } from '../support/receiver.ts';
@@ -340,121 +340,117 @@ const toPostgres = ['file', 'postgres'] as const;
 const toFile = ['postgres', 'file'] as const;
 
 describe.each(effort([toPostgres], [toPostgres, toFile]))('from %s to %s', (from, to) => {
-  longTest(
-    'clients notice nothing: they go on with keys, tokens, cursors, events, webhooks and limits',
-    async () => {
-      const [source, target] = [await emptyDatabase(from), await emptyDatabase(to)];
-      const made = await run(['account', 'create', '--name', 'A', '--plan', 'pro'], {
-        environment: { DATABASE_URL: source },
-      });
-      const [secret = ''] = made.stdout.match(secretPattern) ?? [];
-      const receiver = await Receiver.open({ now: () => performance.timeOrigin + performance.now() });
-      const first = await serveOn(source);
-      const before = clientOf(first.url, secret);
-      const { body: webhook } = await before.rest('POST', '/webhooks', { body: { url: `${receiver.url}/hooks` } });
-      receiver.trust('/hooks', webhook.secret);
-      const created: Json[] = [];
-      for (const name of ['Ada', 'Bert', 'Cleo', 'Dora', 'Emil']) {
-        const body = {
-          subject: `parcel of ${name}`,
-          visitor: { id: name, name, email: `ÄDA.${name}@Example.com` },
-          tags: ['new', name],
-          metadata: { name },
-          message: { sender: 'visitor', content: `Where is my parcel? ${name}` },
-        };
-        const headers = { 'Idempotency-Key': `"${name}"` };
-        created.push((await before.rest('POST', '/conversations', { body, headers })).body);
-      }
-      const [{ id }] = created as [Json];
-      await before.rest('POST', `/conversations/${id}/messages`, { body: { sender: 'agent', content: 'On its way.' } });
-      await before.rest('PUT', `/conversations/${id}/read-positions/agent-1`, { body: { sequence: 1 } });
-      await before.rest('POST', '/leads', { body: { conversationId: id, email: 'Ä@b.cd', name: 'Ada' } });
-      await before.rest('PATCH', `/conversations/${created[1].id}`, { body: { status: 'closed' } });
-      const { body: token } = await before.rest('POST', '/tokens', {
-        body: { scopes: ['conversations:read'], visitor: { id: 'Ada' } },
-      });
-      await eventually(
-        async () => (await before.rest('GET', `/webhooks/${webhook.id}/deliveries?limit=100`)).body.data,
-        (deliveries) => deliveries.length > 5 && deliveries.every((each: Json) => each.status === 'succeeded'),
-      );
-
-      const lists = [
-        '/conversations?limit=2',
-        '/conversations?limit=2&sort=-lastActivityAt',
-        '/conversations?limit=1&visitorEmail=äda.ada@example.com',
-        '/conversations?limit=1&unreadBy=agent-1',
-        `/conversations/${id}/messages?limit=1`,
-        '/search?q=parcel&limit=2',
-        '/events?limit=3',
-        '/leads',
-        `/webhooks/${webhook.id}/deliveries?limit=2`,
-        `/conversations/${id}`,
-        '/analytics?from=2026-01-01T00:00:00Z&to=2026-12-31T00:00:00Z',
-      ];
-      const readAll = async (client: ReturnType<typeof clientOf>): Promise<Json> => {
-        const read: Json[] = [];
-        for (const path of lists) {
-          const { status, body } = await client.rest('GET', path);
-          expect({ path, status }).toEqual({ path, status: 200 });
-          read.push({ path, body });
-          const cursor = body.pagination?.nextCursor;
-          if (path.includes('limit=2')) expect(cursor, path).toEqual(expect.any(String));
-          if (cursor != null) read.push((await client.rest('GET', `${path}&after=${cursor}`)).body);
-        }
-        return read;
+  test('clients notice nothing: they go on with keys, tokens, cursors, events, webhooks and limits', async () => {
+    const [source, target] = [await emptyDatabase(from), await emptyDatabase(to)];
+    const made = await run(['account', 'create', '--name', 'A', '--plan', 'pro'], {
+      environment: { DATABASE_URL: source },
+    });
+    const [secret = ''] = made.stdout.match(secretPattern) ?? [];
+    const receiver = await Receiver.open({ now: () => performance.timeOrigin + performance.now() });
+    const first = await serveOn(source);
+    const before = clientOf(first.url, secret);
+    const { body: webhook } = await before.rest('POST', '/webhooks', { body: { url: `${receiver.url}/hooks` } });
+    receiver.trust('/hooks', webhook.secret);
+    const created: Json[] = [];
+    for (const name of ['Ada', 'Bert', 'Cleo', 'Dora', 'Emil']) {
+      const body = {
+        subject: `parcel of ${name}`,
+        visitor: { id: name, name, email: `ÄDA.${name}@Example.com` },
+        tags: ['new', name],
+        metadata: { name },
+        message: { sender: 'visitor', content: `Where is my parcel? ${name}` },
       };
-      const asBefore = await readAll(before);
-      const { body: page } = await before.rest('GET', '/conversations?limit=2');
-      const { body: log } = await before.rest('GET', '/events?limit=100');
-      const { headers } = await before.rest('GET', '/account');
-      first.signal('SIGTERM');
-      await first.ended;
+      const headers = { 'Idempotency-Key': `"${name}"` };
+      created.push((await before.rest('POST', '/conversations', { body, headers })).body);
+    }
+    const [{ id }] = created as [Json];
+    await before.rest('POST', `/conversations/${id}/messages`, { body: { sender: 'agent', content: 'On its way.' } });
+    await before.rest('PUT', `/conversations/${id}/read-positions/agent-1`, { body: { sequence: 1 } });
+    await before.rest('POST', '/leads', { body: { conversationId: id, email: 'Ä@b.cd', name: 'Ada' } });
+    await before.rest('PATCH', `/conversations/${created[1].id}`, { body: { status: 'closed' } });
+    const { body: token } = await before.rest('POST', '/tokens', {
+      body: { scopes: ['conversations:read'], visitor: { id: 'Ada' } },
+    });
+    await eventually(
+      async () => (await before.rest('GET', `/webhooks/${webhook.id}/deliveries?limit=100`)).body.data,
+      (deliveries) => deliveries.length > 5 && deliveries.every((each: Json) => each.status === 'succeeded'),
+    );
 
-      const { code, stdout, stderr } = await copy(source, target, '--json');
-      expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
-      expect(JSON.parse(stdout)).toMatchObject({
-        ...{ from: nameOf(source), to: nameOf(target), continued: false, accounts: 1 },
-        tables: { conversations: 5, messages: 6, webhooks: 1 },
-      });
+    const lists = [
+      '/conversations?limit=2',
+      '/conversations?limit=2&sort=-lastActivityAt',
+      '/conversations?limit=1&visitorEmail=äda.ada@example.com',
+      '/conversations?limit=1&unreadBy=agent-1',
+      `/conversations/${id}/messages?limit=1`,
+      '/search?q=parcel&limit=2',
+      '/events?limit=3',
+      '/leads',
+      `/webhooks/${webhook.id}/deliveries?limit=2`,
+      `/conversations/${id}`,
+      '/analytics?from=2026-01-01T00:00:00Z&to=2026-12-31T00:00:00Z',
+    ];
+    const readAll = async (client: ReturnType<typeof clientOf>): Promise<Json> => {
+      const read: Json[] = [];
+      for (const path of lists) {
+        const { status, body } = await client.rest('GET', path);
+        expect({ path, status }).toEqual({ path, status: 200 });
+        read.push({ path, body });
+        const cursor = body.pagination?.nextCursor;
+        if (path.includes('limit=2')) expect(cursor, path).toEqual(expect.any(String));
+        if (cursor != null) read.push((await client.rest('GET', `${path}&after=${cursor}`)).body);
+      }
+      return read;
+    };
+    const asBefore = await readAll(before);
+    const { body: page } = await before.rest('GET', '/conversations?limit=2');
+    const { body: log } = await before.rest('GET', '/events?limit=100');
+    const { headers } = await before.rest('GET', '/account');
+    first.signal('SIGTERM');
+    await first.ended;
 
-      const second = await serveOn(target);
-      const after = clientOf(second.url, secret);
-      const remaining = Number((await after.rest('GET', '/account')).headers['x-ratelimit-remaining']);
-      expect(remaining).toBe(Number(headers['x-ratelimit-remaining']) - 1);
-      expect(await readAll(after)).toEqual(asBefore);
-      const { body: next } = await after.rest('GET', `/conversations?limit=2&after=${page.pagination.nextCursor}`);
-      expect(next.data.map((each: Json) => each.id)).toEqual([created[2].id, created[1].id]);
-      expect((await clientOf(second.url, token.token).rest('GET', '/conversations')).body.data).toHaveLength(1);
-      const again = await after.rest('POST', '/conversations', {
-        body: {
-          subject: 'parcel of Emil',
-          visitor: { id: 'Emil', name: 'Emil', email: 'ÄDA.Emil@Example.com' },
-          tags: ['new', 'Emil'],
-          metadata: { name: 'Emil' },
-          message: { sender: 'visitor', content: 'Where is my parcel? Emil' },
-        },
-        headers: { 'Idempotency-Key': '"Emil"' },
-      });
-      expect(again).toMatchObject({ body: created[4], headers: { 'idempotent-replayed': 'true' } });
+    const { code, stdout, stderr } = await copy(source, target, '--json');
+    expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+    expect(JSON.parse(stdout)).toMatchObject({
+      ...{ from: nameOf(source), to: nameOf(target), continued: false, accounts: 1 },
+      tables: { conversations: 5, messages: 6, webhooks: 1 },
+    });
 
-      const sent = receiver.to('/hooks').length;
-      const { body: message } = await after.rest('POST', `/conversations/${id}/messages`, {
-        body: { sender: 'visitor', content: 'Thanks for the zebra.' },
-      });
-      const { body: more } = await after.rest('GET', `/events?after=${log.data.at(-1).cursor}`);
-      expect(more.data.map((event: Json) => event.data.message?.id)).toContain(message.id);
-      expect(more.data.length).toBeLessThanOrEqual(2);
-      await eventually(
-        async () => receiver.to('/hooks').slice(sent),
-        (received) => received.some(({ event }) => event.data.message?.id === message.id),
-      );
-      const { body: found } = await after.rest('GET', '/search?q=zebra');
-      expect(found.data.map((result: Json) => result.message.id)).toEqual([message.id]);
-      second.signal('SIGTERM');
-      await second.ended;
-    },
-    60_000,
-  );
+    const second = await serveOn(target);
+    const after = clientOf(second.url, secret);
+    const remaining = Number((await after.rest('GET', '/account')).headers['x-ratelimit-remaining']);
+    expect(remaining).toBe(Number(headers['x-ratelimit-remaining']) - 1);
+    expect(await readAll(after)).toEqual(asBefore);
+    const { body: next } = await after.rest('GET', `/conversations?limit=2&after=${page.pagination.nextCursor}`);
+    expect(next.data.map((each: Json) => each.id)).toEqual([created[2].id, created[1].id]);
+    expect((await clientOf(second.url, token.token).rest('GET', '/conversations')).body.data).toHaveLength(1);
+    const again = await after.rest('POST', '/conversations', {
+      body: {
+        subject: 'parcel of Emil',
+        visitor: { id: 'Emil', name: 'Emil', email: 'ÄDA.Emil@Example.com' },
+        tags: ['new', 'Emil'],
+        metadata: { name: 'Emil' },
+        message: { sender: 'visitor', content: 'Where is my parcel? Emil' },
+      },
+      headers: { 'Idempotency-Key': '"Emil"' },
+    });
+    expect(again).toMatchObject({ body: created[4], headers: { 'idempotent-replayed': 'true' } });
+
+    const sent = receiver.to('/hooks').length;
+    const { body: message } = await after.rest('POST', `/conversations/${id}/messages`, {
+      body: { sender: 'visitor', content: 'Thanks for the zebra.' },
+    });
+    const { body: more } = await after.rest('GET', `/events?after=${log.data.at(-1).cursor}`);
+    expect(more.data.map((event: Json) => event.data.message?.id)).toContain(message.id);
+    expect(more.data.length).toBeLessThanOrEqual(2);
+    await eventually(
+      async () => receiver.to('/hooks').slice(sent),
+      (received) => received.some(({ event }) => event.data.message?.id === message.id),
+    );
+    const { body: found } = await after.rest('GET', '/search?q=zebra');
+    expect(found.data.map((result: Json) => result.message.id)).toEqual([message.id]);
+    second.signal('SIGTERM');
+    await second.ended;
+  }, 60_000);
 
   test('a copy that was interrupted is continued, and until then no server starts on it', async () => {
     const [source, target] = [await emptyDatabase(from), await emptyDatabase(to)];
@@ -473,7 +469,7 @@ describe.each(effort([toPostgres], [toPostgres, toFile]))('from %s to %s', (from
     await storage.close();
   });
 
-  longTest('a source that was changed between two parts of a copy is found', async () => {
+  test('a source that was changed between two parts of a copy is found', async () => {
     const [source, target] = [await emptyDatabase(from), await emptyDatabase(to)];
     const { account } = await fill(source);
     await copyInPart(source, target);
@@ -511,7 +507,7 @@ describe.each(effort([toPostgres], [toPostgres, toFile]))('from %s to %s', (from
     expect(short.messageCount).toBe(1);
   });
 
-  longTest('an unfinished copy of another database is not continued', async () => {
+  test('an unfinished copy of another database is not continued', async () => {
     const [one, other, target] = [await emptyDatabase(from), await emptyDatabase(from), await emptyDatabase(to)];
     await fill(one);
     await fill(other);
@@ -524,7 +520,7 @@ describe.each(effort([toPostgres], [toPostgres, toFile]))('from %s to %s', (from
     await copied(one, target);
   });
 
-  longTest('is refused while a server uses either, and where the target is not empty', async () => {
+  test('is refused while a server uses either, and where the target is not empty', async () => {
     const [source, target] = [await emptyDatabase(from), await emptyDatabase(to)];
     await fill(source);
     for (const used of [source, target]) {
@@ -562,7 +558,7 @@ test('what was being written to PostgreSQL when the copy began is in it', async 
   expect([...(await client(target)`SELECT name FROM accounts`)]).toEqual([{ name: 'Renamed' }]);
 });
 
-longTest('a connection that is lost is told with what to do, and that does it', async () => {
+test('a connection that is lost is told with what to do, and that does it', async () => {
   const [source, target] = [await emptyDatabase('file'), await emptyDatabase('postgres')];
   await fill(source);
   const [holding, looking] = [client(target), client(target)];
@@ -580,24 +576,21 @@ longTest('a connection that is lost is told with what to do, and that does it', 
   expect(await copied(source, target)).toMatchObject({ continued: true, tables: { messages: 301 } });
 });
 
-longTest(
-  'cursors of a copy expire when PostgreSQL has lost what came after it, as when a dump is restored',
-  async () => {
-    const [source, target] = [await emptyDatabase('file'), await emptyDatabase('postgres')];
-    await fill(source);
-    await copied(source, target);
-    const epochOf = async (url: string): Promise<string> => {
-      const storage = await storageOf(url);
-      return await Promise.resolve(storage.read.events.epoch()).finally(() => storage.close());
-    };
-    const epoch = await epochOf(source);
-    expect(await epochOf(target)).toBe(epoch);
-    await client(target).unsafe(
-      'ALTER TABLE meta RENAME TO old; CREATE TABLE meta (LIKE old INCLUDING ALL); INSERT INTO meta SELECT * FROM old',
-    );
-    expect(await epochOf(target)).not.toBe(epoch);
-  },
-);
+test('cursors of a copy expire when PostgreSQL has lost what came after it, as when a dump is restored', async () => {
+  const [source, target] = [await emptyDatabase('file'), await emptyDatabase('postgres')];
+  await fill(source);
+  await copied(source, target);
+  const epochOf = async (url: string): Promise<string> => {
+    const storage = await storageOf(url);
+    return await Promise.resolve(storage.read.events.epoch()).finally(() => storage.close());
+  };
+  const epoch = await epochOf(source);
+  expect(await epochOf(target)).toBe(epoch);
+  await client(target).unsafe(
+    'ALTER TABLE meta RENAME TO old; CREATE TABLE meta (LIKE old INCLUDING ALL); INSERT INTO meta SELECT * FROM old',
+  );
+  expect(await epochOf(target)).not.toBe(epoch);
+});
 
 test('without --from, the database is copied that DATABASE_URL names', async () => {
   const [source, target] = [await emptyDatabase('file'), await emptyDatabase('file')];

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { longTest } from '../support/effort.ts';
 import { temporaryFolder } from '../support/files.ts';
 import { startTestServer, type TestAccount, type TestServer } from '../support/server.ts';
 import { commandLine } from './program.ts';
@@ -54,7 +55,7 @@ describe('documents push', () => {
     expect((await account.post({ documentId: id })).body).toEqual(answered);
   });
 
-  test('registers hundreds at once, for the only account there is, and says how many', async () => {
+  longTest('registers hundreds at once, for the only account there is, and says how many', async () => {
     const other = await startTestServer();
     try {
       const owner = await other.account();

@@ -7,6 +7,7 @@ import { Webhook } from 'standardwebhooks';
 import { expect, onTestFinished, test } from 'vitest';
 import { systemClock } from '../../src/server/clock.ts';
 import type { Json } from '../support/client.ts';
+import { longTest } from '../support/effort.ts';
 import { startTestServer, type TestServer } from '../support/server.ts';
 import { until } from '../support/wait.ts';
 import { runHere, start } from './program.ts';
@@ -77,7 +78,7 @@ test('listen goes on from a cursor, with the types asked for, as lines of JSON, 
   expect({ code, stderr }).toEqual({ code: 0, stderr: 'Following the events of test; press Ctrl-C to stop.\n' });
 });
 
-test('listen ends and says so when it was away for so long that the log does not reach back any more', async () => {
+longTest('listen ends and says so when it was away for so long that the log does not reach back any more', async () => {
   const { account, server, environment } = await serverWithAccount();
   const listening = start(['listen'], { environment });
   await listening.printedToStderr('Following');
@@ -122,7 +123,7 @@ test.skipIf(!existsSync('/dev/full'))('listen ends and says so when what it prin
   expect(stderr).toMatch(/^Following .*\nENOSPC: no space left on device, write\.\n$/);
 });
 
-test('listen forwards nothing that was erased while an event before it was sent', async () => {
+longTest('listen forwards nothing that was erased while an event before it was sent', async () => {
   const { account, environment } = await serverWithAccount();
   const { data } = await account.graphql('{ eventCursor }');
   await account.rest('POST', '/conversations');

@@ -8,6 +8,7 @@ import { type Restored, restore } from '../../src/storage/sqlite/restore.ts';
 import { openSqliteStorage } from '../../src/storage/sqlite/storage.ts';
 import { clientOf, type Json } from '../support/client.ts';
 import { hourMs, minuteMs, TestClock } from '../support/clock.ts';
+import { longTest } from '../support/effort.ts';
 import { temporaryFolder } from '../support/files.ts';
 import { putMigrated } from '../support/migrated-file.ts';
 import { storedAccount } from '../support/samples.ts';
@@ -115,7 +116,7 @@ describe('restore', () => {
     expect({ status, count: body.data.length }).toEqual({ status: 200, count: 1 });
   });
 
-  test('gives each restoration an epoch of its own', async () => {
+  longTest('gives each restoration an epoch of its own', async () => {
     const [path, file] = [await madeDatabase(), await madeBackup()];
     const epochOf = () => query(path, `SELECT value FROM meta WHERE name = 'epoch'`);
     const epochs = [query(file, `SELECT value FROM meta WHERE name = 'epoch'`), epochOf()];
@@ -157,7 +158,7 @@ describe('restore', () => {
 });
 
 describe('restore is refused while anybody has the database open, and leaves it alone', () => {
-  test('a server that does nothing at the moment', async () => {
+  longTest('a server that does nothing at the moment', async () => {
     const path = join(temporaryFolder(), 'a.db');
     const server = await serve(path);
     const file = await madeBackup();
@@ -188,7 +189,7 @@ describe('restore is refused while anybody has the database open, and leaves it 
     await restored(path, await madeBackup());
   });
 
-  test('and nobody opens it while it goes on: a server that starts waits, and gets what was restored', async () => {
+  longTest('and nobody opens it while it goes on: a server that starts waits, and gets what was restored', async () => {
     const path = await madeDatabase();
     const lock = takeOpenLock(path, 0); // as a restoration holds it
     let listens = false;
@@ -358,7 +359,7 @@ describe('what must not be forgotten is taken over from the database that was th
   });
 });
 
-test('a delivery that was outstanding in the backup is sent again, with the id that it had', async () => {
+longTest('a delivery that was outstanding in the backup is sent again, with the id that it had', async () => {
   const path = join(temporaryFolder(), 'a.db');
   const file = join(temporaryFolder(), 'b.db');
   const first = await startTestServer({

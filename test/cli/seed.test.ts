@@ -131,32 +131,35 @@ test('the same random seed gives the same people and words, and another one othe
   expect(other).not.toEqual(one);
 });
 
-test('is added to an account in use, whose requests all succeed meanwhile, and its webhooks are sent nothing of it', async () => {
-  const { account, rest } = await server.account();
-  await rest('POST', '/webhooks', { body: { url: 'https://hooks.example.com/' } });
-  let done = false;
-  const seeding = cli
-    .json<Seeded>('seed', '--account', account.id, '--conversations', '150', '--months', '1')
-    .finally(() => (done = true));
-  await eventually(
-    async () => await server.storage.read.conversations.count(account.id, {}),
-    (count) => count > 0,
-  );
-  let written = 0;
-  while (!done) {
-    const { status } = await rest('POST', '/conversations', { body: { subject: 'real' } });
-    expect(status).toBe(201);
-    written++;
-  }
-  const seeded = await seeding;
-  expect(written).toBeGreaterThan(3);
-  expect(seeded.accounts).toEqual([{ account, apiKey: null }]);
-  const rows = rowsOf(server.databasePath, account.id);
-  expect(rows['conversations']).toHaveLength(150 + written);
-  expect(rows['events']).toHaveLength(seeded.events + written);
-  expect(rows['deliveries']).toHaveLength(written);
-  expectSound(rows);
-});
+longTest(
+  'is added to an account in use, whose requests all succeed meanwhile, and its webhooks are sent nothing of it',
+  async () => {
+    const { account, rest } = await server.account();
+    await rest('POST', '/webhooks', { body: { url: 'https://hooks.example.com/' } });
+    let done = false;
+    const seeding = cli
+      .json<Seeded>('seed', '--account', account.id, '--conversations', '150', '--months', '1')
+      .finally(() => (done = true));
+    await eventually(
+      async () => await server.storage.read.conversations.count(account.id, {}),
+      (count) => count > 0,
+    );
+    let written = 0;
+    while (!done) {
+      const { status } = await rest('POST', '/conversations', { body: { subject: 'real' } });
+      expect(status).toBe(201);
+      written++;
+    }
+    const seeded = await seeding;
+    expect(written).toBeGreaterThan(3);
+    expect(seeded.accounts).toEqual([{ account, apiKey: null }]);
+    const rows = rowsOf(server.databasePath, account.id);
+    expect(rows['conversations']).toHaveLength(150 + written);
+    expect(rows['events']).toHaveLength(seeded.events + written);
+    expect(rows['deliveries']).toHaveLength(written);
+    expectSound(rows);
+  },
+);
 
 longTest('goes on where somebody else closes or deletes the conversations that it tells of', async () => {
   const { account, rest } = await server.account();
@@ -179,7 +182,7 @@ longTest('goes on where somebody else closes or deletes the conversations that i
   expectSound(rowsOf(server.databasePath, account.id));
 });
 
-test('Ctrl-C stops it with everything in order, and it says what was written', async () => {
+longTest('Ctrl-C stops it with everything in order, and it says what was written', async () => {
   const { account } = await server.account();
   const { ended, signal } = start(['seed', '--account', account.id, '--conversations', '1000000', '--json'], {
     environment: { DATABASE_URL: `file:${server.databasePath}` },

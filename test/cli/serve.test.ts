@@ -7,6 +7,7 @@ import { describe, expect, onTestFinished, test } from 'vitest';
 import type { Account } from '../../src/domain/accounts.ts';
 import type { NewApiKey } from '../../src/domain/api-keys.ts';
 import { clientOf } from '../support/client.ts';
+import { longTest } from '../support/effort.ts';
 import { temporaryFolder } from '../support/files.ts';
 import { putMigrated } from '../support/migrated-file.ts';
 import { startTestServer } from '../support/server.ts';
@@ -39,7 +40,7 @@ describe('the first account', () => {
     expect((await clientOf(second.url, secret).rest('GET', '/conversations')).body.pagination.total).toBe(2);
   });
 
-  test('is not made in production; there too what is not finished within the grace time is cut off', async () => {
+  longTest('is not made in production; there too what is not finished within the grace time is cut off', async () => {
     const path = join(temporaryFolder(), 'a.db');
     const environment = { NODE_ENV: 'production', SHUTDOWN_GRACE_SECONDS: '0' };
     const { url, greeting, signal, ended } = await serve(path, environment);
@@ -52,7 +53,7 @@ describe('the first account', () => {
   });
 });
 
-test('a server that cannot make the first account ends and says why', async () => {
+longTest('a server that cannot make the first account ends and says why', async () => {
   const path = await putMigrated(join(temporaryFolder(), 'a.db'));
   const database = new Database(path);
   database.exec(`CREATE TRIGGER full BEFORE INSERT ON accounts BEGIN SELECT RAISE(ABORT, 'there is no room'); END`);
@@ -87,7 +88,7 @@ describe('SIGTERM', () => {
     expect(list.data).toMatchObject([{ subject: 'sent while it was stopping' }]);
   });
 
-  test('makes it say that it is not ready, before it stops answering, if it is given time for that', async () => {
+  longTest('makes it say that it is not ready, before it stops answering, if it is given time for that', async () => {
     const path = join(temporaryFolder(), 'a.db');
     const secret = await madeKey(path);
     const { url, greeting, signal, printed, ended } = await serve(path, { SHUTDOWN_DELAY_SECONDS: '3' });
@@ -144,7 +145,7 @@ async function sendHead(
 }
 
 describe('what keeps it from starting is told in a sentence', () => {
-  test('a port that is in use; a log of 4 days is no matter', async () => {
+  longTest('a port that is in use; a log of 4 days is no matter', async () => {
     const other = createServer();
     const port = await new Promise<number>((resolve) =>
       other.listen(0, '127.0.0.1', () => resolve((other.address() as AddressInfo).port)),
@@ -159,19 +160,22 @@ describe('what keeps it from starting is told in a sentence', () => {
     });
   });
 
-  test('an address that is not this machine’s, after a warning of a log of 3 days: webhooks are tried for nearly four', async () => {
-    const environment = {
-      HOST: '192.0.2.1',
-      PORT: '0',
-      DATABASE_URL: `file:${join(temporaryFolder(), 'a.db')}`,
-      EVENT_RETENTION_DAYS: '3',
-    };
-    expect(await run(['serve'], { environment })).toEqual({
-      code: 1,
-      stdout: expect.stringMatching(/^[^\n]*EVENT_RETENTION_DAYS[^\n]*\n$/),
-      stderr: 'HOST is 192.0.2.1, which is not an address of this machine.\n',
-    });
-  });
+  longTest(
+    'an address that is not this machine’s, after a warning of a log of 3 days: webhooks are tried for nearly four',
+    async () => {
+      const environment = {
+        HOST: '192.0.2.1',
+        PORT: '0',
+        DATABASE_URL: `file:${join(temporaryFolder(), 'a.db')}`,
+        EVENT_RETENTION_DAYS: '3',
+      };
+      expect(await run(['serve'], { environment })).toEqual({
+        code: 1,
+        stdout: expect.stringMatching(/^[^\n]*EVENT_RETENTION_DAYS[^\n]*\n$/),
+        stderr: 'HOST is 192.0.2.1, which is not an address of this machine.\n',
+      });
+    },
+  );
 
   test('every fault of the configuration at once', async () => {
     const environment = { PORT: 'abc', LOG_LEVEL: 'loud', DATABASE_URL: 'postgres://x' };

@@ -179,7 +179,7 @@ function onTerminal(folder: string, command: string, environment: Record<string,
   return spawnSync('script', ['-qec', line, '/dev/null'], { env, encoding: 'utf8' }).stdout;
 }
 
-test.skipIf(spawnSync('script', ['--version']).status !== 0)(
+test.skipIf(effort(true, spawnSync('script', ['--version']).status !== 0))(
   'there are colours on a terminal, and nowhere else',
   async () => {
     const folder = temporaryFolder();

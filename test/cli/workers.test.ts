@@ -147,7 +147,7 @@ longTest('none outlives a supervisor that was killed', async () => {
   );
 });
 
-test('what keeps the first worker from starting is said once, and ends the program with 1', async () => {
+longTest('what keeps the first worker from starting is said once, and ends the program with 1', async () => {
   const other = createServer();
   await new Promise<void>((resolve) => other.listen(0, '127.0.0.1', resolve));
   onTestFinished(() => void other.close());

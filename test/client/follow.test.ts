@@ -4,7 +4,7 @@ import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { type WebSocket, WebSocketServer } from 'ws';
 import * as own from '../../src/client/index.ts';
 import { commandLine, serve } from '../cli/program.ts';
-import { effort } from '../support/effort.ts';
+import { longTest } from '../support/effort.ts';
 import { temporaryFolder } from '../support/files.ts';
 import { sampleConversation, sampleEvent } from '../support/samples.ts';
 import { startTestServer } from '../support/server.ts';
@@ -16,13 +16,13 @@ const { Client } = own;
 
 // Whoever follows the events with the client gets each of them once, in order, whatever happens to the connection.
 
-test.each(effort(['stream'] as const, ['stream', 'socket'] as const))(
+longTest.each(['stream', 'socket'] as const)(
   'over a %s, a follower misses nothing and gets nothing twice when the server is killed and its token revoked',
-  { timeout: 60_000 }, // it starts two servers, or four
+  { timeout: 60_000 }, // it starts four servers
   (over) =>
     followThroughKills({
       over,
-      kills: effort(1, 3),
+      kills: 3,
       begin: async (following, _, heard) => onTestFinished(follow(own, following, heard)),
     }),
 );
@@ -75,34 +75,38 @@ describe('a follower over a socket that takes its time', () => {
     await events.return();
   });
 
-  test('keeps no more than some hundreds waiting, and gets the others when it has taken those', {
-    timeout: 60_000, // for hundreds of events
-  }, async () => {
-    const server = await startTestServer();
-    onTestFinished(() => server.close());
-    const { account, secret } = await server.account();
-    const client = new Client({ url: server.url, credential: secret });
-    const { watched: sockets, webSocketImpl } = watchSockets();
-    const { eventCursor: after } = await client.call('getAccount');
-    const events = client.follow({ after, over: 'socket', webSocketImpl });
-    const write = (count: number) =>
-      server.app.ports.storage.write(async (tx) => {
-        const written = Array.from({ length: count }, () => sampleEvent(sampleConversation()));
-        await tx.events.append(account.id, written);
-      });
-    const ids: string[] = [];
-    await write(2);
-    await takeAll(events, ids, 1);
-    for (let written = 0; written < 900; written += 20) await write(20);
-    await until(() => sockets.closed === 1);
-    expect(sockets.events.length).toBeLessThan(800);
-    const log: string[] = [];
-    for await (const { id } of client.list('listEvents', { after, limit: 100 })) log.push(id);
-    await takeAll(events, ids, log.length);
-    expect(ids).toEqual(log);
-    expect(log).toHaveLength(902);
-    await events.return();
-  });
+  longTest(
+    'keeps no more than some hundreds waiting, and gets the others when it has taken those',
+    {
+      timeout: 60_000, // for hundreds of events
+    },
+    async () => {
+      const server = await startTestServer();
+      onTestFinished(() => server.close());
+      const { account, secret } = await server.account();
+      const client = new Client({ url: server.url, credential: secret });
+      const { watched: sockets, webSocketImpl } = watchSockets();
+      const { eventCursor: after } = await client.call('getAccount');
+      const events = client.follow({ after, over: 'socket', webSocketImpl });
+      const write = (count: number) =>
+        server.app.ports.storage.write(async (tx) => {
+          const written = Array.from({ length: count }, () => sampleEvent(sampleConversation()));
+          await tx.events.append(account.id, written);
+        });
+      const ids: string[] = [];
+      await write(2);
+      await takeAll(events, ids, 1);
+      for (let written = 0; written < 900; written += 20) await write(20);
+      await until(() => sockets.closed === 1);
+      expect(sockets.events.length).toBeLessThan(800);
+      const log: string[] = [];
+      for await (const { id } of client.list('listEvents', { after, limit: 100 })) log.push(id);
+      await takeAll(events, ids, log.length);
+      expect(ids).toEqual(log);
+      expect(log).toHaveLength(902);
+      await events.return();
+    },
+  );
 });
 
 test('a follower of some types gets those, by the same names over both, and one that is too late is told from where it can follow', async () => {

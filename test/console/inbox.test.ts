@@ -139,50 +139,53 @@ const filters: readonly Filter[] = [
   { ...firstFilter, status: 'all', isUnread: true },
 ];
 
-test('under each filter the list is what the API lists, and the thread too, for whatever happens, also after a restart', async () => {
-  const databasePath = `${temporaryFolder()}/test.db`;
-  let server: TestServer = await startTestServer({ databasePath });
-  onTestFinished(() => server.close());
-  const config = { port: Number(new URL(server.url).port) };
-  await fc.assert(
-    fc.asyncProperty(
-      fc.array(fc.array(step, { minLength: 4, maxLength: 12 }), { minLength: 3, maxLength: 3 }),
-      async (parts) => {
-        const account = await server.account();
-        let client: TestClient = account;
-        const ids: string[] = [(await client.rest('POST', '/conversations', { body: {} })).body.id];
-        const run = async (steps: readonly Step[] = []) => {
-          for (const each of steps) {
-            server.clock.advance(1_000 * each.seconds);
-            await take(client, ids, each);
-          }
-        };
-        const [opened = ''] = ids;
-        const { inbox, live } = follow(server.url, account.secret);
-        const [before, during, after] = parts;
-        // What happens while the list is read is in it, too.
-        const [inboxes] = await Promise.all([Promise.all(filters.map(inbox)), run(before)]);
-        await inboxes[0]?.open(opened);
-        await run(during);
-        for (const each of inboxes) await untilEqual(each, client);
-        await server.close();
-        server = await startTestServer({ databasePath, config, clock: server.clock });
-        client = server.clientFor(account.secret);
-        await run(after);
-        for (const each of inboxes) await untilEqual(each, client);
-        const [first] = inboxes;
-        if (ids.includes(opened)) {
-          const expected = await messagesOf(client, opened);
-          await until(() => first !== undefined && isDeepStrictEqual(contentsOf(first), expected));
-        } else await until(() => first?.thread?.isGone === true);
-        live.stop();
-      },
-    ),
-    { numRuns: effort(2, 40), endOnFailure: true },
-  );
-});
+longTest(
+  'under each filter the list is what the API lists, and the thread too, for whatever happens, also after a restart',
+  async () => {
+    const databasePath = `${temporaryFolder()}/test.db`;
+    let server: TestServer = await startTestServer({ databasePath });
+    onTestFinished(() => server.close());
+    const config = { port: Number(new URL(server.url).port) };
+    await fc.assert(
+      fc.asyncProperty(
+        fc.array(fc.array(step, { minLength: 4, maxLength: 12 }), { minLength: 3, maxLength: 3 }),
+        async (parts) => {
+          const account = await server.account();
+          let client: TestClient = account;
+          const ids: string[] = [(await client.rest('POST', '/conversations', { body: {} })).body.id];
+          const run = async (steps: readonly Step[] = []) => {
+            for (const each of steps) {
+              server.clock.advance(1_000 * each.seconds);
+              await take(client, ids, each);
+            }
+          };
+          const [opened = ''] = ids;
+          const { inbox, live } = follow(server.url, account.secret);
+          const [before, during, after] = parts;
+          // What happens while the list is read is in it, too.
+          const [inboxes] = await Promise.all([Promise.all(filters.map(inbox)), run(before)]);
+          await inboxes[0]?.open(opened);
+          await run(during);
+          for (const each of inboxes) await untilEqual(each, client);
+          await server.close();
+          server = await startTestServer({ databasePath, config, clock: server.clock });
+          client = server.clientFor(account.secret);
+          await run(after);
+          for (const each of inboxes) await untilEqual(each, client);
+          const [first] = inboxes;
+          if (ids.includes(opened)) {
+            const expected = await messagesOf(client, opened);
+            await until(() => first !== undefined && isDeepStrictEqual(contentsOf(first), expected));
+          } else await until(() => first?.thread?.isGone === true);
+          live.stop();
+        },
+      ),
+      { numRuns: effort(2, 40), endOnFailure: true },
+    );
+  },
+);
 
-test('a long list is read page by page, and is at each moment the beginning of what the API lists', async () => {
+longTest('a long list is read page by page, and is at each moment the beginning of what the API lists', async () => {
   const server = await startTestServer();
   onTestFinished(() => server.close());
   const account = await server.account();

@@ -5,7 +5,7 @@ import { runInNewContext } from 'node:vm';
 import { afterEach, beforeEach, expect, onTestFinished, test } from 'vitest';
 import { WebSocket } from 'ws';
 import { type Caller, scopes } from '../../src/domain/caller.ts';
-import { effort } from '../support/effort.ts';
+import { effort, longTest } from '../support/effort.ts';
 import { sampleConversation, sampleEvent } from '../support/samples.ts';
 import { startTestServer, type TestAccount, type TestServer } from '../support/server.ts';
 import { SseReader } from '../support/sse.ts';
@@ -218,25 +218,29 @@ async function churn(
   expect(faults).toEqual([]);
 }
 
-test('hundreds of sockets opened and closed in random order leave no session, timer, warning or memory behind', async () => {
-  const warnings: Error[] = [];
-  const onWarning = (warning: Error): void => void warnings.push(warning);
-  process.on('warning', onWarning);
-  onTestFinished(() => void process.off('warning', onWarning));
-  await server.app.webhooks.stop(0); // it looks around by a timer of its own, whatever sockets do
-  const clients = await Promise.all(Array.from({ length: 5 }, () => server.account()));
-  await churn(clients, { atOnce: effort(100, 200), steps: effort(100, 200), seed: 1 }); // what is made once is made by now
+longTest(
+  'hundreds of sockets opened and closed in random order leave no session, timer, warning or memory behind',
+  async () => {
+    const warnings: Error[] = [];
+    const onWarning = (warning: Error): void => void warnings.push(warning);
+    process.on('warning', onWarning);
+    onTestFinished(() => void process.off('warning', onWarning));
+    await server.app.webhooks.stop(0); // it looks around by a timer of its own, whatever sockets do
+    const clients = await Promise.all(Array.from({ length: 5 }, () => server.account()));
+    await churn(clients, { atOnce: effort(100, 200), steps: effort(100, 200), seed: 1 }); // what is made once is made by now
 
-  const resources = process.getActiveResourcesInfo().length;
-  const before = memoryMegabytes();
-  await churn(clients, { atOnce: effort(80, 1_000), steps: effort(100, 1_500), seed: 2 });
-  await until(() => process.getActiveResourcesInfo().length <= resources);
-  expect(memoryMegabytes() - before).toBeLessThan(effort(1, 10));
+    const resources = process.getActiveResourcesInfo().length;
+    const before = memoryMegabytes();
+    await churn(clients, { atOnce: effort(80, 1_000), steps: effort(100, 1_500), seed: 2 });
+    await until(() => process.getActiveResourcesInfo().length <= resources);
+    expect(memoryMegabytes() - before).toBeLessThan(effort(1, 10));
 
-  const timers = watchTimers(); // from here on, since to watch costs more than what is watched
-  await churn(clients, { atOnce: effort(20, 50), steps: effort(80, 200), seed: 3 });
-  // That of the log runs for a second after a refusal.
-  expect((await timers.left()).filter((setter) => !setter.includes('RequestLog'))).toEqual([]);
-  expect(warnings).toEqual([]);
-  expect(server.logLines.filter(({ level }) => level !== 'info')).toEqual([]);
-}, 60_000);
+    const timers = watchTimers(); // from here on, since to watch costs more than what is watched
+    await churn(clients, { atOnce: effort(20, 50), steps: effort(80, 200), seed: 3 });
+    // That of the log runs for a second after a refusal.
+    expect((await timers.left()).filter((setter) => !setter.includes('RequestLog'))).toEqual([]);
+    expect(warnings).toEqual([]);
+    expect(server.logLines.filter(({ level }) => level !== 'info')).toEqual([]);
+  },
+  60_000,
+);

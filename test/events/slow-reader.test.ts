@@ -6,7 +6,7 @@ import Database from 'better-sqlite3';
 import { afterEach, expect, onTestFinished, test } from 'vitest';
 import type { NewEvent } from '../../src/domain/events.ts';
 import type { Json } from '../support/client.ts';
-import { effort } from '../support/effort.ts';
+import { effort, longTest } from '../support/effort.ts';
 import { startTestServer, type TestAccount, type TestServer } from '../support/server.ts';
 import { RawSocket } from '../support/subscribe.ts';
 import { eventually, until } from '../support/wait.ts';
@@ -274,26 +274,30 @@ test('a socket that stops reading while many events are written costs no memory,
   expect(result.receivedByFast.join()).toBe(result.log.join());
 }, 120_000);
 
-test('event streams that stop reading cost no memory, are ended, and resume without a gap', async () => {
-  const count = effort(360, 10_000);
-  const result = await stopAndResume([restStream, graphqlStream], {
-    beside: socket,
-    count,
-    bytes: effort(60_000, 10_000),
-    slowReaderMs: 2_000,
-  });
+longTest(
+  'event streams that stop reading cost no memory, are ended, and resume without a gap',
+  async () => {
+    const count = effort(360, 10_000);
+    const result = await stopAndResume([restStream, graphqlStream], {
+      beside: socket,
+      count,
+      bytes: effort(60_000, 10_000),
+      slowReaderMs: 2_000,
+    });
 
-  expect(result.growthMegabytes).toBeLessThan(growthMegabytes);
-  expect(result.longestMs).toBeLessThan(5_000);
-  expect(result.endings).toEqual(['cut off', 'cut off']);
-  for (const [index, received] of result.received.entries()) {
-    expect(result.missed[index]).toBeGreaterThan(0.3 * count);
-    expect(received.join()).toBe(result.log.join());
-  }
-  expect(result.receivedByFast.join()).toBe(result.log.join());
-}, 60_000);
+    expect(result.growthMegabytes).toBeLessThan(growthMegabytes);
+    expect(result.longestMs).toBeLessThan(5_000);
+    expect(result.endings).toEqual(['cut off', 'cut off']);
+    for (const [index, received] of result.received.entries()) {
+      expect(result.missed[index]).toBeGreaterThan(0.3 * count);
+      expect(received.join()).toBe(result.log.join());
+    }
+    expect(result.receivedByFast.join()).toBe(result.log.join());
+  },
+  60_000,
+);
 
-test('long responses cost no memory, whether they were read or not', async () => {
+longTest('long responses cost no memory, whether they were read or not', async () => {
   server = await startTestServer();
   const client = await server.account();
   const start = await cursorOf(client);
@@ -328,7 +332,7 @@ test('long responses cost no memory, whether they were read or not', async () =>
   expect(late.ids).toEqual(loggedIds(client));
 });
 
-test('idle streams cost no memory, however long they stay open', async () => {
+longTest('idle streams cost no memory, however long they stay open', async () => {
   server = await startTestServer({ timings: { heartbeatMs: 1 } });
   const client = await server.account();
   let heartbeats = 0;
@@ -352,7 +356,7 @@ test('idle streams cost no memory, however long they stay open', async () => {
   expect((memoryBytes() - startBytes) / more).toBeLessThan(200);
 });
 
-test('subscriptions that wait for their next event keep nothing of the last response', async () => {
+longTest('subscriptions that wait for their next event keep nothing of the last response', async () => {
   server = await startTestServer();
   const client = await server.account();
   const { body: conversation } = await client.rest('POST', '/conversations', {
@@ -382,7 +386,7 @@ test('subscriptions that wait for their next event keep nothing of the last resp
   );
 });
 
-test('responses that are kept for those who subscribed to the same are bounded for an account', async () => {
+longTest('responses that are kept for those who subscribed to the same are bounded for an account', async () => {
   server = await startTestServer();
   const client = await server.account();
   let received = 0;
@@ -410,7 +414,7 @@ test('responses that are kept for those who subscribed to the same are bounded f
   );
 });
 
-test.each([
+longTest.each([
   ['REST', () => '/v1/events/stream', 1, effort(50, 100)],
   [
     'GraphQL',
@@ -453,7 +457,7 @@ test.each([
   },
 );
 
-test('subscriptions keep nothing of their request that they do not need', async () => {
+longTest('subscriptions keep nothing of their request that they do not need', async () => {
   server = await startTestServer();
   const client = await server.account();
   const query = 'subscription ($after: String) { events(after: $after) { id } }';

@@ -3,6 +3,7 @@ import type { CompiledOperation } from '../../src/graphql/compile.ts';
 import { type DocumentOwner, Documents, type PreparedDocument } from '../../src/graphql/documents.ts';
 import { ready } from '../../src/graphql/requests.ts';
 import { schema } from '../../src/graphql/schema.ts';
+import { longTest } from '../support/effort.ts';
 import { startTestServer } from '../support/server.ts';
 import { RawSocket } from '../support/subscribe.ts';
 import { until } from '../support/wait.ts';
@@ -168,7 +169,7 @@ test('an account may have five thousand subscriptions open, and its bound tokens
   await hold(documents, one, source);
 });
 
-test('the documents of an account’s open subscriptions are bounded, and the same text counts once', async () => {
+longTest('the documents of an account’s open subscriptions are bounded, and the same text counts once', async () => {
   const server = await startTestServer();
   onTestFinished(() => server.close());
   const client = await server.account();

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { longestTurnMs } from '../support/cpu-time.ts';
+import { longTest } from '../support/effort.ts';
 import { startTestServer, type TestAccount, type TestServer } from '../support/server.ts';
 
 // However much one query asks for, others are served in between: the event loop turns.
@@ -76,11 +77,11 @@ async function longestShareOf(field: string): Promise<number> {
   return least;
 }
 
-test('ten thousand pages that are empty are no single step, however little is read for them', async () => {
+longTest('ten thousand pages that are empty are no single step, however little is read for them', async () => {
   expect(await longestShareOf('messages(first: 1) { __typename }')).toBeLessThan(mostShare);
 });
 
-test('ten thousand pages that are refused take no long step', async () => {
+longTest('ten thousand pages that are refused take no long step', async () => {
   const refused = 'messages(first: 1, after: "nowhere") { __typename }';
   const { errors } = await client.graphql(tenThousandPages(refused));
   expect(errors?.[0]?.extensions.code).toBe('QUERY_TOO_COMPLEX');

@@ -3,7 +3,7 @@ import { request } from 'undici';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { RequestMemory } from '../../src/http/request-memory.ts';
 import { clientOf, type Json } from '../support/client.ts';
-import { effort } from '../support/effort.ts';
+import { effort, longTest } from '../support/effort.ts';
 import { scrape } from '../support/metrics.ts';
 import { startTestServer, type TestAccount, type TestServer } from '../support/server.ts';
 import { RawSocket } from '../support/subscribe.ts';
@@ -160,7 +160,7 @@ describe('what was parsed of a large request is bounded for an account until it 
 
   const padded = JSON.stringify({ ...mutation, variables: { padding: 'x'.repeat(mebibyte - 500) } });
   const ofManyValues = JSON.stringify({ ...mutation, variables: { padding: Array(5_000).fill({}) } });
-  test.each([
+  longTest.each([
     ['REST', large, () => client.rest('POST', '/conversations', { body: `{}${' '.repeat(mebibyte - 2)}` })],
     ['GraphQL', large, () => client.post(padded)],
     ['GraphQL in a batch', large, () => client.post(`[${padded}]`)],

@@ -36,7 +36,7 @@ const shell = () => ({ env: { PATH: process.env['PATH'], KEY: account.secret } }
 const run = async (command = ''): Promise<Json> =>
   JSON.parse((await promisify(execFile)('bash', ['-c', command], shell())).stdout);
 
-test('its commands start a conversation, ask for it, hear of the next one, and make a webhook', async () => {
+longTest('its commands start a conversation, ask for it, hear of the next one, and make a webhook', async () => {
   const [start, ask, hear = '', webhook, ...others] = await commands();
   expect(others).toEqual([]);
   const { id, messages } = await run(start);

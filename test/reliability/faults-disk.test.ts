@@ -5,7 +5,7 @@ import { describe, expect, onTestFinished, test } from 'vitest';
 import { openSqliteStorage } from '../../src/storage/sqlite/storage.ts';
 import { commandLine, run, start } from '../cli/program.ts';
 import { type Client, clientOf } from '../support/client.ts';
-import { effort } from '../support/effort.ts';
+import { effort, longTest } from '../support/effort.ts';
 import { until } from '../support/wait.ts';
 import { avoidEndOfMinute, expectAcknowledgedWrites, expectReads } from './fault-checks.ts';
 import { cannotMount, type SmallDisk, smallDisk } from './small-disk.ts';
@@ -18,41 +18,45 @@ const kibibyte = 1024;
 describe.skipIf(cannotMount !== undefined)(
   `a disk${cannotMount === undefined ? '' : ` (skipped: ${cannotMount})`}`,
   () => {
-    test('that is full has writes refused on both faces, and reads go on; with room again all go on, and nothing is lost', {
-      timeout: effort(30_000, 300_000),
-    }, async () => {
-      const disk = smallDisk(effort(24, 256));
-      const path = join(disk.folder, 'test.db');
-      const server = await serveOn(disk, path);
-      const busy = await Writers.start(server.url, server.secret, 4, 8_000);
-      // By then the write-ahead log has been folded into the file, and is written anew from its beginning.
-      await busy.until(() => busy.done > effort(60, 600));
-      await busy.stop();
-      await expectAcknowledgedWrites(server.client, busy);
-      for (let round = 0; round < effort(2, 10); round++) {
-        // Before anybody writes: during this wait, they would fill the disk or their conversations on a fast machine.
-        await avoidEndOfMinute(server.client, 5_000);
-        const writers = await Writers.start(server.url, server.secret, 4, 8_000);
-        disk.fill(round % 2 === 0 ? 0 : 300 * kibibyte);
-        await writers.until(() => writers.refused >= 10);
-        await expectReads(server.url, server.client);
-        const { done } = writers;
-        disk.free();
-        await writers.until(() => writers.done > done + 20);
-        await writers.stop();
-        await expectAcknowledgedWrites(server.client, writers);
-      }
+    longTest(
+      'that is full has writes refused on both faces, and reads go on; with room again all go on, and nothing is lost',
+      {
+        timeout: effort(30_000, 300_000),
+      },
+      async () => {
+        const disk = smallDisk(effort(24, 256));
+        const path = join(disk.folder, 'test.db');
+        const server = await serveOn(disk, path);
+        const busy = await Writers.start(server.url, server.secret, 4, 8_000);
+        // By then the write-ahead log has been folded into the file, and is written anew from its beginning.
+        await busy.until(() => busy.done > effort(60, 600));
+        await busy.stop();
+        await expectAcknowledgedWrites(server.client, busy);
+        for (let round = 0; round < effort(2, 10); round++) {
+          // Before anybody writes: during this wait, they would fill the disk or their conversations on a fast machine.
+          await avoidEndOfMinute(server.client, 5_000);
+          const writers = await Writers.start(server.url, server.secret, 4, 8_000);
+          disk.fill(round % 2 === 0 ? 0 : 300 * kibibyte);
+          await writers.until(() => writers.refused >= 10);
+          await expectReads(server.url, server.client);
+          const { done } = writers;
+          disk.free();
+          await writers.until(() => writers.done > done + 20);
+          await writers.stop();
+          await expectAcknowledgedWrites(server.client, writers);
+        }
 
-      disk.fill();
-      server.process.signal('SIGTERM');
-      expect(await server.process.ended).toEqual({ code: 0, stdout: '', stderr: '' });
-      disk.free();
-      expect(integrityOf(path)).toBe('ok');
-      // The log was on the same disk, which had room for a part of its last line at most.
-      const lines = server.log().split('\n').slice(0, -1);
-      expect(lines.length).toBeGreaterThan(0);
-      for (const line of lines) expect(() => JSON.parse(line), line).not.toThrow();
-    });
+        disk.fill();
+        server.process.signal('SIGTERM');
+        expect(await server.process.ended).toEqual({ code: 0, stdout: '', stderr: '' });
+        disk.free();
+        expect(integrityOf(path)).toBe('ok');
+        // The log was on the same disk, which had room for a part of its last line at most.
+        const lines = server.log().split('\n').slice(0, -1);
+        expect(lines.length).toBeGreaterThan(0);
+        for (const line of lines) expect(() => JSON.parse(line), line).not.toThrow();
+      },
+    );
 
     test('that has no room for a backup leaves nothing of it, and the backup says so', async () => {
       const [disk, other] = [smallDisk(8), smallDisk(1)];

@@ -2,10 +2,10 @@ import { join } from 'node:path';
 import { performance } from 'node:perf_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';
 import Database from 'better-sqlite3';
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, onTestFinished } from 'vitest';
 import { secretPattern, serve } from '../cli/program.ts';
 import { type Client, clientOf, type Json } from '../support/client.ts';
-import { effort } from '../support/effort.ts';
+import { effort, longTest as test } from '../support/effort.ts';
 import { temporaryFolder } from '../support/files.ts';
 import { avoidEndOfMinute } from './fault-checks.ts';
 

@@ -1,8 +1,8 @@
 import { join } from 'node:path';
-import { describe, expect, test } from 'vitest';
+import { describe, expect } from 'vitest';
 import { serve } from '../cli/program.ts';
 import { clientOf, type Json } from '../support/client.ts';
-import { effort } from '../support/effort.ts';
+import { effort, longTest as test } from '../support/effort.ts';
 import { temporaryFolder } from '../support/files.ts';
 import { brokenDisk, cannotBreak } from './broken-disk.ts';
 import { avoidEndOfMinute, expectAcknowledgedWrites, expectReads } from './fault-checks.ts';

@@ -8,7 +8,7 @@ import { operatorOf } from '../../src/domain/caller.ts';
 import { sendMessage } from '../../src/domain/messages.ts';
 import { openWire, requestText, type Wire } from '../http/wire.ts';
 import type { Json } from '../support/client.ts';
-import { effort } from '../support/effort.ts';
+import { effort, longTest } from '../support/effort.ts';
 import { scrape } from '../support/metrics.ts';
 import { startTestServer, type TestAccount, type TestServer } from '../support/server.ts';
 import { RawSocket } from '../support/subscribe.ts';
@@ -111,7 +111,7 @@ test('requests of which many are sent at once are all answered, in their order',
     expect((await wire.response()).headers['x-request-id']).toBe(String(index));
 });
 
-test('when too much is unread, who has most of it loses the connection that is slow for longest', async () => {
+longTest('when too much is unread, who has most of it loses the connection that is slow for longest', async () => {
   const other = await server.account();
   const others = await conversationWith(other, 100);
   const patient = await askUnread(other, others, 1);
@@ -138,28 +138,34 @@ async function socketOf(account: TestAccount): Promise<RawSocket> {
   return await new RawSocket(server.url).init(account.secret);
 }
 
-test('answers to events are made for a socket as it takes them, however many of its subscriptions wait', async () => {
-  const { body } = await client.rest('POST', '/conversations');
-  const socket = await socketOf(client);
-  const subscriptions = effort(40, 80);
-  for (let index = 0; index < subscriptions; index++)
-    socket.subscribe(`s${index}`, `subscription { messageReceived { message { ${aliases.slice(0, 4).join(' ')} } } }`);
-  await until(() => server.app.liveLog.followers === subscriptions);
-  socket.socket.pause();
-  const before = memoryBytes();
-  const content = { content: largest, sender: 'visitor' };
-  const events = 5;
-  for (let sent = 0; sent < events; sent++)
-    await client.rest('POST', `/conversations/${body.id}/messages`, { body: content });
-  for (let turn = 0; turn < 500; turn++) await nextTurn();
-  expect((memoryBytes() - before) / mebibyte, `of ${effort(37, 75)} MiB`).toBeLessThan(effort(20, 40));
-  socket.socket.resume();
-  await until(() => socket.messages.filter(({ type }) => type === 'next').length === subscriptions * events);
-  for (let index = 0; index < subscriptions; index++) {
-    const sizes = socket.of(`s${index}`).map(({ payload }: Json) => payload.data.messageReceived.message.a3.length);
-    expect(sizes).toEqual(Array.from({ length: events }, () => largest.length));
-  }
-});
+longTest(
+  'answers to events are made for a socket as it takes them, however many of its subscriptions wait',
+  async () => {
+    const { body } = await client.rest('POST', '/conversations');
+    const socket = await socketOf(client);
+    const subscriptions = effort(40, 80);
+    for (let index = 0; index < subscriptions; index++)
+      socket.subscribe(
+        `s${index}`,
+        `subscription { messageReceived { message { ${aliases.slice(0, 4).join(' ')} } } }`,
+      );
+    await until(() => server.app.liveLog.followers === subscriptions);
+    socket.socket.pause();
+    const before = memoryBytes();
+    const content = { content: largest, sender: 'visitor' };
+    const events = 5;
+    for (let sent = 0; sent < events; sent++)
+      await client.rest('POST', `/conversations/${body.id}/messages`, { body: content });
+    for (let turn = 0; turn < 500; turn++) await nextTurn();
+    expect((memoryBytes() - before) / mebibyte, `of ${effort(37, 75)} MiB`).toBeLessThan(effort(20, 40));
+    socket.socket.resume();
+    await until(() => socket.messages.filter(({ type }) => type === 'next').length === subscriptions * events);
+    for (let index = 0; index < subscriptions; index++) {
+      const sizes = socket.of(`s${index}`).map(({ payload }: Json) => payload.data.messageReceived.message.a3.length);
+      expect(sizes).toEqual(Array.from({ length: events }, () => largest.length));
+    }
+  },
+);
 
 /** How many queries on sockets have been answered, as far as the service is concerned. */
 async function queriesDone(): Promise<number> {
@@ -167,7 +173,7 @@ async function queriesDone(): Promise<number> {
   return (await scrape(server.url)).get(name) ?? 0;
 }
 
-test('queries on a socket are begun as it takes their answers, however many were sent at once', async () => {
+longTest('queries on a socket are begun as it takes their answers, however many were sent at once', async () => {
   const id = await conversationWith(client, 1);
   const socket = await socketOf(client);
   socket.socket.pause();

@@ -4,6 +4,7 @@ import { type Caller, scopes } from '../../src/domain/caller.ts';
 import { sendMessage } from '../../src/domain/messages.ts';
 import { openWire, requestText } from '../http/wire.ts';
 import type { Json } from '../support/client.ts';
+import { longTest } from '../support/effort.ts';
 import { startTestServer, type TestAccount, type TestServer } from '../support/server.ts';
 
 // A conversation can hold 8 MiB. It is read and written in pieces, which nobody has to wait for.
@@ -80,7 +81,7 @@ test('HEAD has the headers of a large conversation, and reads no message', async
   expect(statements.filter(readsMessages)).toEqual([]);
 });
 
-test('a large conversation that is deleted while it is read is cut off, not ended', async () => {
+longTest('a large conversation that is deleted while it is read is cut off, not ended', async () => {
   const id = await conversationWith(160, '€'.repeat(16_384));
   const wire = openWire(server.url);
   wire.pause();

@@ -4,6 +4,7 @@ import { sendMessage } from '../../src/domain/messages.ts';
 import { pageJson } from '../../src/rest/page-json.ts';
 import { scheduler } from '../../src/runtime/scheduler.ts';
 import { openWire, requestText } from '../http/wire.ts';
+import { longTest } from '../support/effort.ts';
 import { startTestServer, type TestAccount, type TestServer } from '../support/server.ts';
 
 // A page can have a hundred messages of 16,384 characters, which JSON writes with six each. Neither making one nor
@@ -45,7 +46,7 @@ test.each([
   expect(steps).toBeGreaterThanOrEqual(atLeast);
 });
 
-test('of the large pages that an account asks for at once, few are begun before others are answered', async () => {
+longTest('of the large pages that an account asks for at once, few are begun before others are answered', async () => {
   const id = await conversationWith('€'.repeat(16_384), 100);
   const path = `/v1/conversations/${id}/messages?limit=100`;
   let [begun, underWay] = [0, 0];

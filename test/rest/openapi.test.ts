@@ -18,6 +18,7 @@ import type { OpenApiOperation } from '../../src/rest/openapi/types.ts';
 import { route, routes } from '../../src/rest/routes.ts';
 import type { Json } from '../support/client.ts';
 import { Conformance, type Seen } from '../support/conformance.ts';
+import { longTest } from '../support/effort.ts';
 import { startTestServer, type TestServer } from '../support/server.ts';
 import { SseReader } from '../support/sse.ts';
 
@@ -198,7 +199,7 @@ describe('openapi.json', () => {
     });
   });
 
-  test('has examples that are valid, for every body', () => {
+  longTest('has examples that are valid, for every body', () => {
     const ajv = new Ajv2020({ strict: false, allErrors: true, validateSchema: false });
     formats(ajv);
     ajv.addSchema(document as object, 'openapi');
@@ -247,7 +248,7 @@ describe('openapi.json', () => {
     expect(JSON.stringify(openApiDocument(routes))).toBe(JSON.stringify(document));
   });
 
-  test('passes the linter’s recommended rules, without a warning', async () => {
+  longTest('passes the linter’s recommended rules, without a warning', async () => {
     const config = await createConfig({ extends: ['recommended'] });
     const problems = await lintFromString({ source: JSON.stringify(document), absoluteRef: '/openapi.json', config });
     expect(problems.map(({ ruleId, message, location }) => `${ruleId}: ${message} ${location[0]?.pointer}`)).toEqual(

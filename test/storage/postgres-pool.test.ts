@@ -1,7 +1,8 @@
 import postgres from 'postgres';
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, onTestFinished } from 'vitest';
 import { systemClock } from '../../src/server/clock.ts';
 import { openPostgresStorage } from '../../src/storage/postgres/storage.ts';
+import { longTest as test } from '../support/effort.ts';
 import { postgresServer } from '../support/postgres.ts';
 import { sampleConversation, storedAccount } from '../support/samples.ts';
 

@@ -1,11 +1,12 @@
 import postgres from 'postgres';
-import { describe, expect, onTestFinished, test } from 'vitest';
+import { describe, expect, onTestFinished } from 'vitest';
 import type { StoredConversation } from '../../src/domain/conversation-record.ts';
 import { DomainError } from '../../src/domain/errors.ts';
 import type { Storage, Transaction } from '../../src/domain/storage-port.ts';
 import { systemClock } from '../../src/server/clock.ts';
 import { connect, Pool } from '../../src/storage/postgres/connections.ts';
 import { openPostgresStorage, type PostgresOptions, type PostgresStorage } from '../../src/storage/postgres/storage.ts';
+import { longTest as test } from '../support/effort.ts';
 import { postgresServer } from '../support/postgres.ts';
 import { sampleAccount, sampleConversation, sampleEvent, storedAccount } from '../support/samples.ts';
 import { TcpRelay } from '../support/tcp-relay.ts';

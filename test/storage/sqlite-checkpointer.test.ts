@@ -5,7 +5,7 @@ import { describe, expect, onTestFinished, test } from 'vitest';
 import { finishErasures } from '../../src/domain/conversations.ts';
 import type { Storage } from '../../src/domain/storage-port.ts';
 import { openSqliteStorage } from '../../src/storage/sqlite/storage.ts';
-import { effort } from '../support/effort.ts';
+import { effort, longTest } from '../support/effort.ts';
 import { temporaryFolder } from '../support/files.ts';
 import { sampleHash, startMs, storedAccount, storedConversation } from '../support/samples.ts';
 import { until } from '../support/wait.ts';
@@ -101,7 +101,7 @@ describe('the write-ahead log', () => {
     expect(keptIn(path)).toEqual([expect.any(Number), result.length]);
   });
 
-  test('is emptied after erasures by the thread, and not by the event loop, whatever else goes on', async () => {
+  longTest('is emptied after erasures by the thread, and not by the event loop, whatever else goes on', async () => {
     const path = join(temporaryFolder(), 'test.db');
     const checkpoints = new Set<string>();
     const onStatement = (sql: string) => void (/wal_\w*checkpoint/i.test(sql) && checkpoints.add(sql));

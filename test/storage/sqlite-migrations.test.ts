@@ -84,7 +84,7 @@ describe('opening', () => {
     ]).toEqual(before);
   });
 
-  test('in two processes at the same time migrates once, and both succeed', async () => {
+  longTest('in two processes at the same time migrates once, and both succeed', async () => {
     const path = join(temporaryFolder(), 'new.db');
     const reports = await Promise.all([migrateInAProcess(path), migrateInAProcess(path)]);
     const total = reports[0].total;

@@ -147,7 +147,7 @@ function accepts(filter: ConversationFilter, one: StoredConversation): boolean {
   );
 }
 
-test('a page and its count are right and block nobody, however much of an account they skip', async () => {
+longTest('a page and its count are right and block nobody, however much of an account they skip', async () => {
   const { read } = storage;
   const at = (index: number): number => startMs + index * minuteMs;
   const windows: ConversationFilter[] = [
@@ -232,7 +232,12 @@ const combinations: ConversationFilter[] = [
   { createdAfter: startMs + 2_000 * minuteMs, createdBefore: startMs + 2_100 * minuteMs, tags: ['even'] },
 ];
 
-test.each(combinations)('a list is right in every order, at any offset and from any cursor: %j', async (filter) => {
+const tried = effort(
+  combinations.filter((_, index) => index % 3 === 0),
+  combinations,
+);
+
+test.each(tried)('a list is right in every order, at any offset and from any cursor: %j', async (filter) => {
   const { read } = storage;
   const accepted = new Set(inOrder.createdAt.filter((one) => accepts(filter, one)));
   expect(await read.conversations.count(accountId, filter)).toBe(accepted.size);

@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { type Dated, DeliveryQueue, DueHeap, type Grant } from '../../src/webhooks/delivery-queue.ts';
+import { longTest } from '../support/effort.ts';
 
 /** As OPERATING.md promises. */
 const maxInFlight = 384;
@@ -168,7 +169,7 @@ describe('the queue of deliveries', () => {
     expect(queue.grant(0)).toMatchObject([{ webhook: { id: 'other' }, limit: 4 }]);
   });
 
-  test('cost no more when very many webhooks wait for their time', () => {
+  longTest('cost no more when very many webhooks wait for their time', () => {
     const queue = new DeliveryQueue();
     for (let index = 0; index < 100_000; index++) queue.plan(`a${index}`, `later${index}`, 1e12 + (index % 997));
     const startedMs = performance.now();

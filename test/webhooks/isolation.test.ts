@@ -3,6 +3,7 @@ import { operatorOf } from '../../src/domain/caller.ts';
 import { createConversation } from '../../src/domain/conversations.ts';
 import { createWebhook, deleteWebhook } from '../../src/domain/webhooks.ts';
 import { TestClock } from '../support/clock.ts';
+import { longTest } from '../support/effort.ts';
 import type { ReceivedWebhook, Reply } from '../support/receiver.ts';
 import type { TestAccount, TestServer } from '../support/server.ts';
 import { eventually, gate, until } from '../support/wait.ts';
@@ -115,7 +116,7 @@ test('a webhook is sent four requests at a time, up to 40 when they succeed, and
   expect(receiver.mostOpen).toBeLessThanOrEqual(40);
 });
 
-test('slow webhooks at their limit of requests in flight do not hold up others', async () => {
+longTest('slow webhooks at their limit of requests in flight do not hold up others', async () => {
   const hold = new Hold();
   let holds = true;
   // Each has shown first that it can take many.
@@ -142,7 +143,7 @@ test('slow webhooks at their limit of requests in flight do not hold up others',
   expect(receiver.mostOpen).toBeLessThanOrEqual(384);
 });
 
-test('an account that deletes webhooks and makes them anew at a receiver that hangs delays nobody', async () => {
+longTest('an account that deletes webhooks and makes them anew at a receiver that hangs delays nobody', async () => {
   const replies = ({ path }: ReceivedWebhook): Reply => (path.startsWith('/hangs') ? { instead: 'hang' } : healthy);
   const scene = await openScene({ replies, timings: { webhookTotalMs } });
   const { server, client, receiver } = scene;
@@ -170,7 +171,7 @@ test('an account that deletes webhooks and makes them anew at a receiver that ha
   expect(performance.now() - startedMs).toBeLessThan(1_000);
 });
 
-test('at most 384 requests are in flight, and waiting for a free place does not poll', async () => {
+longTest('at most 384 requests are in flight, and waiting for a free place does not poll', async () => {
   let asked = 0;
   class CountingClock extends TestClock {
     override now(): number {

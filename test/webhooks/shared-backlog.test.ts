@@ -88,45 +88,48 @@ longTest(
   },
 );
 
-test('what attempts have come to is recorded once a file that was locked for long can be written again', async () => {
-  const databasePath = join(temporaryFolder(), 'test.db');
-  // Writing gives up long before the lock ends.
-  const storage = openSqliteStorage(databasePath, { busyTimeoutMs: 200 });
-  const clock = new TestClock();
-  const logged: string[] = [];
-  const log = createLog({ level: 'warn', clock, destination: { write: (line: string) => void logged.push(line) } });
-  const app = buildApp({ storage, clock, log, webhookPolicy: anywhere });
-  onTestFinished(async () => {
-    await app.close();
-    await storage.close();
-  });
-  const receiver = await startReceiver();
-  receiver.holds = true;
-  receiver.statuses = [500, 200, 503];
-  const { id: webhookId, accountId } = await backlog(storage, receiver.url, 20);
-  app.webhooks.start();
-  await eventually(() => receiver.held.length === 4);
+longTest(
+  'what attempts have come to is recorded once a file that was locked for long can be written again',
+  async () => {
+    const databasePath = join(temporaryFolder(), 'test.db');
+    // Writing gives up long before the lock ends.
+    const storage = openSqliteStorage(databasePath, { busyTimeoutMs: 200 });
+    const clock = new TestClock();
+    const logged: string[] = [];
+    const log = createLog({ level: 'warn', clock, destination: { write: (line: string) => void logged.push(line) } });
+    const app = buildApp({ storage, clock, log, webhookPolicy: anywhere });
+    onTestFinished(async () => {
+      await app.close();
+      await storage.close();
+    });
+    const receiver = await startReceiver();
+    receiver.holds = true;
+    receiver.statuses = [500, 200, 503];
+    const { id: webhookId, accountId } = await backlog(storage, receiver.url, 20);
+    app.webhooks.start();
+    await eventually(() => receiver.held.length === 4);
 
-  const other = new Database(databasePath);
-  onTestFinished(() => void other.close());
-  other.exec('BEGIN IMMEDIATE');
-  receiver.release();
-  await sleep(3_000);
-  expect(receiver.arrivals, 'nothing is claimed in the meantime').toHaveLength(4);
-  expect(logged.filter((line) => line.includes('could not record')).length).toBeGreaterThan(4);
-  other.exec('COMMIT');
+    const other = new Database(databasePath);
+    onTestFinished(() => void other.close());
+    other.exec('BEGIN IMMEDIATE');
+    receiver.release();
+    await sleep(3_000);
+    expect(receiver.arrivals, 'nothing is claimed in the meantime').toHaveLength(4);
+    expect(logged.filter((line) => line.includes('could not record')).length).toBeGreaterThan(4);
+    other.exec('COMMIT');
 
-  const page = () => storage.read.deliveries.page(accountId, webhookId, { limit: 100, offset: 0 });
-  await eventually(() => receiver.arrivals.length === 20);
-  await eventually(async () => (await page()).items.every(({ isTried }) => !isTried));
-  const { items } = await page();
-  expect(new Set(receiver.arrivals).size, 'each was sent once').toBe(20);
-  expect(items.map(({ attemptCount }) => attemptCount)).toEqual(items.map(() => 1));
-  expect(items.filter(({ status }) => status === 'succeeded')).toHaveLength(18);
-  const ranges = items.map(({ id }) => ({ deliveryId: id, from: 1, to: 9 }));
-  const attempts = (await storage.read.deliveries.attempts(accountId, ranges)).flat();
-  expect(attempts.map(({ responseStatus }) => responseStatus).toSorted()).toEqual([...Array(18).fill(200), 500, 503]);
-});
+    const page = () => storage.read.deliveries.page(accountId, webhookId, { limit: 100, offset: 0 });
+    await eventually(() => receiver.arrivals.length === 20);
+    await eventually(async () => (await page()).items.every(({ isTried }) => !isTried));
+    const { items } = await page();
+    expect(new Set(receiver.arrivals).size, 'each was sent once').toBe(20);
+    expect(items.map(({ attemptCount }) => attemptCount)).toEqual(items.map(() => 1));
+    expect(items.filter(({ status }) => status === 'succeeded')).toHaveLength(18);
+    const ranges = items.map(({ id }) => ({ deliveryId: id, from: 1, to: 9 }));
+    const attempts = (await storage.read.deliveries.attempts(accountId, ranges)).flat();
+    expect(attempts.map(({ responseStatus }) => responseStatus).toSorted()).toEqual([...Array(18).fill(200), 500, 503]);
+  },
+);
 
 test('a clock that jumps over the end of a lease does not make a server send what it is sending already', async () => {
   const storage = openSqliteStorage(join(temporaryFolder(), 'test.db'));

@@ -73,7 +73,6 @@ export const bodyAttacks: Attack[] = [
   {
     name: 'bodies in chunks of one byte, all of which begin at once, long after their heads',
     limits: 'raised',
-    isShort: true,
     attack: (target) => inByteChunks(target, target.isLong ? 200 : 20, target.isLong ? 20_000 : 4_000, 1_000),
   },
   {

@@ -98,7 +98,6 @@ export const graphqlAttacks: Attack[] = [
   {
     name: 'subscriptions to every change, with the conversation as it is now',
     limits: 'raised',
-    isShort: true,
     prepare: oneConversation,
     attack: (target) => {
       const page = `messages(first: ${allowed.messages}) { nodes { ${aliases(allowed.aliases, 'id')} } }`;
@@ -152,7 +151,6 @@ export const graphqlAttacks: Attack[] = [
   {
     name: 'queries with a cursor of a megabyte, given to very many fields',
     limits: 'trial',
-    isShort: true,
     withOtherLimits: true,
     async prepare(customer) {
       for (let index = 0; index < 10; index++) await customer.conversation(1);
@@ -301,7 +299,6 @@ export const graphqlAttacks: Attack[] = [
   {
     name: 'thousands of different documents, all persisted, by a page',
     limits: 'raised',
-    isShort: true,
     prepare: pageToken,
     attack: (target) =>
       send(

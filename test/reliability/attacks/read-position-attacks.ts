@@ -49,7 +49,6 @@ export const readPositionAttacks: Attack[] = [
   {
     name: 'pages with the unread counts of very many readers',
     limits: 'raised',
-    isShort: true,
     prepare: manyReaders,
     attack: (target) =>
       sendInTurn(target, [

@@ -125,7 +125,6 @@ export const searchAttacks: Attack[] = [
   {
     name: 'lists that match nothing of ten thousand',
     limits: 'raised',
-    isShort: true,
     prepare: manyToFilter,
     attack: list,
   },

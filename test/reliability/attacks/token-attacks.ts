@@ -70,7 +70,6 @@ export const tokenAttacks: Attack[] = [
   {
     name: 'tokens that each hold as many sockets and streams as they may',
     limits: 'raised',
-    isShort: true,
     prepare: pagesOfVisitors,
     attack: holdAll,
   },

@@ -388,7 +388,7 @@ const readers = {
 };
 
 const statements = {
-  messages: isOnPostgres ? /^SELECT .*\bmessages\b/s : /^SELECT .*\bFROM json_each.*\bmessages\b/s,
+  messages: /^SELECT .*\bmessages\b/s,
   'read positions': /^SELECT .*\bread_positions\b/s,
 };
 

@@ -2,7 +2,12 @@ import type { StoredConversation } from '../../domain/conversation-record.ts';
 import type { ConversationFilter } from '../../domain/conversations.ts';
 import { statuses } from '../../domain/lifecycle.ts';
 import { conversationText } from '../../domain/search-words.ts';
-import type { ConversationReads, ConversationWrites } from '../../domain/storage-port.ts';
+import type {
+  ConversationReads,
+  ConversationWrites,
+  NewestMessages,
+  OpenedConversation,
+} from '../../domain/storage-port.ts';
 import { emptySlice, sliceOf } from '../lists.ts';
 import {
   type ConversationRow,
@@ -12,12 +17,14 @@ import {
   toConversation,
   toConversationRow,
 } from '../rows/conversations.ts';
+import { toReadPositions } from '../rows/read-positions.ts';
 import { alignToIds, foldedEmail } from '../rows/values.ts';
 import { assignments, insertInto } from '../sql.ts';
 import { conversationLists } from './conversation-lists.ts';
 import { type ErasureHooks, erasureReads, erasureWrites } from './erasure.ts';
+import { messagesAfter } from './messages.ts';
 import { maxEntriesAtOnce } from './paging.ts';
-import { unreadUpkeep } from './read-positions.ts';
+import { readPositionsOfKey, unreadUpkeep } from './read-positions.ts';
 import { indexUpkeep, textWrites } from './search-index.ts';
 import { columnsOf, jsonList, type Statements } from './statements.ts';
 import type { conversations } from './tables.ts';
@@ -56,13 +63,30 @@ export function conversationReads(db: Statements): ConversationReads {
     const row = find.get({ accountId, id });
     return row && toConversation(row);
   };
+  const findWithKey = db.prepare<ConversationRow & { key: number }>(
+    `SELECT ${selected}, conversations.key AS key FROM conversations WHERE account_id = :accountId AND id = :id`,
+  );
+  const readPositions = readPositionsOfKey(db);
+  const messages = messagesAfter(db);
+  // By the key, all that belongs to it is found without looking for it again.
+  const open = db.connection.transaction(
+    (accountId: string, id: string, { count, maxCount, maxBytes }: NewestMessages): OpenedConversation | undefined => {
+      const found = findWithKey.get({ accountId, id });
+      if (found === undefined) return undefined;
+      const { key, ...row } = found;
+      const { messageCount, contentBytes } = row;
+      const isSmall = Math.min(messageCount, count) <= maxCount && contentBytes <= maxBytes;
+      return {
+        conversation: toConversation(row),
+        readPositions: toReadPositions(readPositions.all({ conversationKey: key })),
+        ...(isSmall && { messages: messages({ key, id }, messageCount - count) }),
+      };
+    },
+  );
   return {
     ...erasureReads(db),
     find: findOne,
-    open: (accountId, id) => {
-      const conversation = findOne(accountId, id);
-      return conversation && { conversation };
-    },
+    open,
     findMany: (accountId, ids) => {
       const [id] = ids;
       if (id !== undefined && ids.length === 1) return [findOne(accountId, id)]; // faster, and what is asked for most

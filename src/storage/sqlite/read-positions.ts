@@ -4,12 +4,19 @@ import type { ReadPositionReads, ReadPositionWrites } from '../../domain/storage
 import { type ReadPositionRow, readPositionColumns, toReadPosition, toReadPositions } from '../rows/read-positions.ts';
 import { toMs } from '../rows/values.ts';
 import { insertInto } from '../sql.ts';
-import { columnsOf, jsonList, type Statements } from './statements.ts';
+import { columnsOf, jsonList, type Statement, type Statements } from './statements.ts';
+
+const selected = `SELECT ${columnsOf('read_positions', readPositionColumns)}`;
+
+/** The statement that reads those of a conversation, by its key. */
+export function readPositionsOfKey(db: Statements): Statement<ReadPositionRow> {
+  return db.prepare(`${selected} FROM read_positions WHERE conversation_key = :conversationKey`);
+}
 
 export function readPositionReads(db: Statements): ReadPositionReads {
   // CROSS JOIN makes SQLite begin with the table that is named first: so the rows come by conversation, then by reader.
   const ofConversations = db.prepare<ReadPositionRow & { place: number }>(
-    `SELECT ${columnsOf('read_positions', readPositionColumns)}, asked.key AS place
+    `${selected}, asked.key AS place
       FROM json_each(:asked) AS asked CROSS JOIN conversations CROSS JOIN read_positions
       WHERE conversations.account_id = :accountId AND conversations.id = asked.value
         AND read_positions.conversation_key = conversations.key`,
@@ -29,9 +36,7 @@ export function readPositionWrites(db: Statements): ReadPositionWrites {
   const findKey = db.prepare<{ key: number }>(
     'SELECT key FROM conversations WHERE account_id = :accountId AND id = :conversationId',
   );
-  const ofKey = db.prepare<ReadPositionRow>(
-    `SELECT ${columnsOf('read_positions', readPositionColumns)} FROM read_positions WHERE conversation_key = :conversationKey`,
-  );
+  const ofKey = readPositionsOfKey(db);
   const put = db.prepare(
     `${insertInto('read_positions', ['conversationKey', ...readPositionColumns])}
       ON CONFLICT DO UPDATE SET sequence = excluded.sequence, read_at = excluded.read_at, move = excluded.move`,

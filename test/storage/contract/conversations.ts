@@ -526,6 +526,33 @@ export function conversationsContract(open: () => Promise<OpenedStorage>): void 
         { numRuns: effort(12, 40) },
       );
     });
+
+    test('are read along with their conversation, with its read positions, as they would be found, if they are few and short', async () => {
+      const { storage } = await open();
+      const { id: accountId } = await storedAccount(storage);
+      const conversation = sampleConversation({ messageCount: 5, contentBytes: 1_000 });
+      const messages = Array.from({ length: 5 }, (_, index) => sampleMessage(conversation.id, index + 1));
+      const position = { reader: 'agent-1', sequence: 3, readAt: timestamp(startMs) };
+      await storage.write(async (tx) => {
+        await tx.conversations.insert(accountId, conversation);
+        for (const message of messages) await tx.messages.insert(accountId, message);
+        await tx.readPositions.move(accountId, conversation, position);
+      });
+      const [readPositions] = await storage.read.readPositions.ofConversations(accountId, [conversation.id]);
+      expect(readPositions).toEqual({ positions: [position], moves: 1 });
+      const opened = (count: number, maxCount: number, maxBytes: number) =>
+        storage.read.conversations.open(accountId, conversation.id, { count, maxCount, maxBytes });
+      for (const count of [0, 1, 4, 5, 6, 10_000]) {
+        const all = { conversation, readPositions, messages: messages.slice(Math.max(0, 5 - count)) };
+        expect(await opened(count, 5, 1_000), `${count}`).toEqual(all);
+      }
+      for (const [maxCount, maxBytes] of [
+        [4, 1_000],
+        [5, 999],
+      ] as const) {
+        expect(await opened(5, maxCount, maxBytes)).toEqual({ conversation, readPositions });
+      }
+    });
   });
 
   describe('leads', () => {

@@ -50,7 +50,7 @@ export class PostgresServer {
         'fsync=off',
         'full_page_writes=off',
         'autovacuum=off',
-        'max_connections=200',
+        'max_connections=500', // a test of random steps opens a storage for each of its runs
         'listen_addresses=localhost',
         'unix_socket_directories=',
       ].flatMap((setting) => ['-c', setting]),

@@ -36,20 +36,12 @@ export function messageReads(db: Statements): MessageReads {
         AND messages.conversation_key = conversations.key
         AND messages.sequence BETWEEN range.value ->> 1 AND range.value ->> 2`,
   );
-  // Most often there is one, which is found faster.
-  const range = db.prepare<MessageRow & { range: number }>(
-    `${select}, 0 AS range FROM conversations CROSS JOIN messages
-      WHERE conversations.account_id = :accountId AND conversations.id = :conversationId
-        AND messages.conversation_key = conversations.key AND messages.sequence BETWEEN :from AND :to`,
-  );
   const conversation = db.prepare<Pick<typeof conversations.$inferSelect, 'visitor' | 'messageCount'>>(
     `SELECT visitor, message_count AS messageCount FROM conversations
       WHERE account_id = :accountId AND id = :conversationId`,
   );
   const rangeReader = (accountId: string): RangeReader<MessageRange, MessageRow, Message> => ({
     rows(asked, areFew) {
-      const [one] = asked;
-      if (one !== undefined && asked.length === 1) return range[areFew ? 'all' : 'each']({ accountId, ...one });
       const list = jsonList(asked.map(({ conversationId, from, to }) => [conversationId, from, to]));
       return ranges[areFew ? 'all' : 'each']({ accountId, ranges: list });
     },

@@ -83,11 +83,14 @@ test('of requests sent at once on a connection one is answered after the other, 
 }, 60_000);
 
 test('behind a response that does not end, no more requests are read from a connection than a bound', async () => {
-  const { hostname, port } = new URL(server.url);
+  // A server of its own: it notices only by its heartbeats that the client of a connection that it does not read has gone.
+  const own = await startTestServer();
+  onTestFinished(() => own.close());
+  const { hostname, port } = new URL(own.url);
   const socket = connect({ host: hostname, port: Number(port) });
   socket.on('error', () => {});
   onTestFinished(() => void socket.destroy());
-  const headers = { Authorization: `Bearer ${client.secret}` };
+  const headers = { Authorization: `Bearer ${(await own.account()).secret}` };
   socket.write(requestText('GET', '/v1/events/stream', { headers }));
   await once(socket, 'data');
   const block = requestText('GET', '/healthz').repeat(1_000);

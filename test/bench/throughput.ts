@@ -191,9 +191,11 @@ export async function compare(
   const failures: Record<string, number> = {};
   const load = { connections, headers: {}, requests: work.requests(data) };
   const beside = work.beside?.(data) ?? [];
+  const shapes: Record<string, string> = {};
   for (let round = 0; round < rounds; round++) {
     for (const contestant of round % 2 === 0 ? contestants : contestants.toReversed()) {
       const result = await onFreshCopy(contestant, data, async ({ url }) => {
+        shapes[contestant.name] = await shapeOfAnswer(url, load.requests[0] as Request);
         const ended = new AbortController();
         const sending = sendBeside(url, beside, ended.signal);
         await measure<Load>('load.mjs', { ...load, url, seconds: warmUpSeconds });
@@ -209,6 +211,7 @@ export async function compare(
       bytesPerRequest[contestant.name] = result.bytesPerRequest;
     }
   }
+  if (new Set(Object.values(shapes)).size > 1) throw new Error(`Answers differ: ${JSON.stringify(shapes, null, 2)}`);
   const medians = Object.fromEntries(Object.entries(raw).map(([name, values]) => [name, median(values)]));
   const ratios = Object.fromEntries(
     work.peers.map((name) => [name, { ratio: ratio(medians['ours'], medians[name]), aim: work.aims[name] }]),
@@ -221,13 +224,22 @@ export function requireAnswers({ failures, requests }: Load, { name }: Contestan
   if (failures > requests / 10) throw new Error(`${name} failed ${failures} times at ${work}`);
 }
 
+/** The body of an answer, with the length in place of each text: contestants have to answer with the same fields. */
+async function shapeOfAnswer(url: string, request: Request): Promise<string> {
+  const text = await answerTo(url, request);
+  return JSON.stringify(JSON.parse(text), (_, value) => (typeof value === 'string' ? value.length : value));
+}
+
+async function answerTo(url: string, { path, method, headers, body }: Request): Promise<string> {
+  const response = await fetch(url + path, { method, headers: { ...headers }, ...(body !== undefined && { body }) });
+  if (!response.ok) throw new Error(`${method} ${path} was answered with ${response.status}`);
+  return await response.text();
+}
+
 /** Sends one request after the other, in even steps, until it is told to end. */
 async function sendBeside(url: string, requests: readonly Request[], ended: AbortSignal): Promise<void> {
   for (let index = 0; requests.length > 0 && !ended.aborted; index++) {
-    const { path, method, headers, body } = requests[index % requests.length] as Request;
-    const response = await fetch(url + path, { method, headers: { ...headers }, ...(body !== undefined && { body }) });
-    if (!response.ok) throw new Error(`${method} ${path} was answered with ${response.status}`);
-    await response.arrayBuffer();
+    await answerTo(url, requests[index % requests.length] as Request);
     await pause(besideEveryMs);
   }
 }

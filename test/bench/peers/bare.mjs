@@ -1,15 +1,18 @@
 import { createServer } from 'node:http';
 import { accountOf, limitHeaders, log, requestIdOf } from './duties.mjs';
-import { listBody, one, send } from './store.mjs';
+import { list, listBody, one, oneBody, send } from './store.mjs';
 
 // Nothing but Node's own server around the queries and the duties of every peer.
 
 /** The two GraphQL documents of the benchmark, answered as if there were no GraphQL. */
 function graphql(accountId, { query, variables }) {
   if (query.includes('conversations(')) {
-    const nodes = listBody(accountId, { limit: 20, after: variables.after }).data.map(
-      ({ id, status, subject, lastActivityAt }) => ({ id, status: status.toUpperCase(), subject, lastActivityAt }),
-    );
+    const nodes = list(accountId, 20, variables.after).map(({ id, status, subject, lastActivityAt }) => ({
+      id,
+      status: status.toUpperCase(),
+      subject,
+      lastActivityAt,
+    }));
     return { data: { conversations: { nodes } } };
   }
   const { id, status, subject, messages } = one(accountId, variables.id, 10);
@@ -29,7 +32,7 @@ function answer({ method, url }, accountId, body) {
   const [path, query] = url.split('?');
   const id = path.split('/')[3];
   if (method === 'POST') return [201, send(accountId, id, JSON.parse(body))];
-  if (id !== undefined) return [200, one(accountId, id)];
+  if (id !== undefined) return [200, oneBody(accountId, id)];
   const { limit, after } = Object.fromEntries(new URLSearchParams(query));
   return [200, listBody(accountId, { limit: Number(limit), after })];
 }

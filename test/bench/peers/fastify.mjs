@@ -1,10 +1,11 @@
 import { app } from './fastify-app.mjs';
-import { listBody, one, send } from './store.mjs';
+import { listBody, oneBody, send } from './store.mjs';
 
 // REST as one writes it with Fastify: schemas for what comes in and what goes out.
 
 const nullable = (type) => ({ type, nullable: true });
 const text = { type: 'string' };
+const person = { type: 'object', nullable: true, properties: { id: nullable('string'), name: nullable('string') } };
 const conversation = {
   type: 'object',
   properties: {
@@ -17,14 +18,32 @@ const conversation = {
       properties: { id: nullable('string'), name: nullable('string'), email: nullable('string') },
     },
     externalId: nullable('string'),
+    assignee: person,
+    tags: { type: 'array', items: text },
     metadata: { type: 'object', additionalProperties: true },
     messageCount: { type: 'integer' },
+    lastMessage: {
+      type: 'object',
+      nullable: true,
+      properties: {
+        id: text,
+        sequence: { type: 'integer' },
+        sender: text,
+        author: person,
+        createdAt: text,
+        preview: text,
+      },
+    },
     lastActivityAt: text,
     firstResponseAt: nullable('string'),
     closedAt: nullable('string'),
     version: { type: 'integer' },
     createdAt: text,
     updatedAt: text,
+    readPositions: {
+      type: 'array',
+      items: { type: 'object', properties: { reader: text, sequence: { type: 'integer' }, readAt: text } },
+    },
   },
 };
 const message = {
@@ -35,7 +54,8 @@ const message = {
     sequence: { type: 'integer' },
     sender: text,
     content: text,
-    author: { type: 'object', nullable: true, properties: { id: nullable('string'), name: nullable('string') } },
+    author: person,
+    clientId: nullable('string'),
     metadata: { type: 'object', additionalProperties: true },
     createdAt: text,
   },
@@ -75,7 +95,7 @@ app.get(
   async ({ accountId, query }) => listBody(accountId, query),
 );
 app.get('/v1/conversations/:id', { schema: { response: { 200: whole } } }, async ({ accountId, params }) =>
-  one(accountId, params.id),
+  oneBody(accountId, params.id),
 );
 app.post(
   '/v1/conversations/:id/messages',

@@ -47,14 +47,17 @@ export const messageOf = (row, conversationId) => ({
   createdAt: time(row.created_at),
 });
 
+export const positionOf = ({ reader, sequence, read_at }) => ({ reader, sequence, readAt: time(read_at) });
+
 export function isInForce(key) {
   return key !== undefined && (key.endsAt === null || key.endsAt > Date.now());
 }
 
-/** @param found one more than the limit, if there are more */
-export function pageBody(found, limit, total) {
-  const hasMore = found.length > limit;
-  const data = found.slice(0, limit);
+/**
+ * The body of the service's answer to `GET /v1/conversations`.
+ * @param data the first of those found, as many as the limit
+ */
+export function pageBody(data, { limit, hasMore, total }) {
   const cursor = Buffer.from(JSON.stringify(['-createdAt', data.at(-1)?.id])).toString('base64url');
   return { data, pagination: { limit, offset: 0, total, hasMore, nextCursor: hasMore ? cursor : null } };
 }

@@ -7,6 +7,7 @@ import {
   messageOf,
   newMessage,
   pageBody,
+  positionOf,
   quarterOf,
   writesAll,
 } from './rows.mjs';
@@ -28,31 +29,52 @@ export async function accountOfKey(secretHash) {
   return isInForce(key) ? key.accountId : undefined;
 }
 
+const rowsOfPage = (accountId, limit, cursor) =>
+  cursor == null
+    ? sql`SELECT * FROM conversations WHERE account_id = ${accountId} ORDER BY id DESC LIMIT ${limit}`
+    : sql`SELECT * FROM conversations WHERE account_id = ${accountId} AND id < ${idIn(cursor)}
+        ORDER BY id DESC LIMIT ${limit}`;
+
 /** Conversations, newest first, those after the cursor if there is one. */
 export async function list(accountId, limit, cursor) {
-  const rows =
-    cursor == null
-      ? await sql`SELECT * FROM conversations WHERE account_id = ${accountId} ORDER BY id DESC LIMIT ${limit}`
-      : await sql`SELECT * FROM conversations WHERE account_id = ${accountId} AND id < ${idIn(cursor)}
-          ORDER BY id DESC LIMIT ${limit}`;
-  return rows.map(conversationOf);
+  return (await rowsOfPage(accountId, limit, cursor)).map(conversationOf);
 }
 
 /** The body of the service's answer to `GET /v1/conversations`. */
 export async function listBody(accountId, { limit = 20, after }) {
-  const [found, [totals]] = await Promise.all([
-    list(accountId, limit + 1, after),
+  const [rows, [{ total }]] = await Promise.all([
+    rowsOfPage(accountId, limit + 1, after),
     sql`SELECT active + pending + closed AS total FROM account_totals WHERE account_id = ${accountId}`,
   ]);
-  return pageBody(found, limit, totals.total);
+  const found = rows.slice(0, limit);
+  const positions = await sql`SELECT * FROM read_positions
+    WHERE account_id = ${accountId} AND conversation_id = ANY (${found.map(({ id }) => id)})`;
+  const ofEach = Map.groupBy(positions, (position) => position.conversation_id);
+  const data = found.map((row) => ({
+    ...conversationOf(row),
+    readPositions: (ofEach.get(row.id) ?? []).map(positionOf),
+  }));
+  return pageBody(data, { limit, hasMore: rows.length > limit, total });
 }
 
-export async function one(accountId, id, limit = null) {
-  const [[row], messages] = await Promise.all([
-    sql`SELECT * FROM conversations WHERE account_id = ${accountId} AND id = ${id}`,
-    sql`SELECT * FROM messages WHERE account_id = ${accountId} AND conversation_id = ${id} ORDER BY sequence LIMIT ${limit}`,
-  ]);
+const rowsOf = (accountId, id, limit) => [
+  sql`SELECT * FROM conversations WHERE account_id = ${accountId} AND id = ${id}`,
+  sql`SELECT * FROM messages WHERE account_id = ${accountId} AND conversation_id = ${id} ORDER BY sequence LIMIT ${limit}`,
+];
+
+export async function one(accountId, id, limit) {
+  const [[row], messages] = await Promise.all(rowsOf(accountId, id, limit));
   return row && { ...conversationOf(row), messages: messages.map((message) => messageOf(message, id)) };
+}
+
+/** The body of the service's answer to `GET /v1/conversations/{id}`. */
+export async function oneBody(accountId, id) {
+  const [[row], messages, positions] = await Promise.all([
+    ...rowsOf(accountId, id, null),
+    sql`SELECT * FROM read_positions WHERE account_id = ${accountId} AND conversation_id = ${id}`,
+  ]);
+  const readPositions = positions.map(positionOf);
+  return row && { ...conversationOf(row), readPositions, messages: messages.map((message) => messageOf(message, id)) };
 }
 
 const nextOfLog = (tx, accountId) => tx`UPDATE account_totals SET event_sequence = event_sequence + 1

@@ -7,6 +7,7 @@ import {
   messageOf,
   newMessage,
   pageBody,
+  positionOf,
   quarterOf,
   writesAll,
 } from './rows.mjs';
@@ -28,6 +29,7 @@ const pageAfter = db.prepare('SELECT * FROM conversations WHERE account_id = ? A
 const totals = db.prepare('SELECT active + pending + closed AS total FROM account_totals WHERE account_id = ?').pluck();
 const find = db.prepare('SELECT * FROM conversations WHERE account_id = ? AND id = ?');
 const messages = db.prepare('SELECT * FROM messages WHERE conversation_key = ? ORDER BY sequence LIMIT ?');
+const positions = db.prepare('SELECT * FROM read_positions WHERE conversation_key = ?');
 const insert = db.prepare(
   `INSERT INTO messages (conversation_key, sequence, id, sender, content, author, metadata, created_at)
     VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
@@ -58,21 +60,30 @@ export function accountOfKey(secretHash) {
   return isInForce(key) ? key.accountId : undefined;
 }
 
+const rowsOfPage = (accountId, limit, cursor) =>
+  cursor == null ? page.all(accountId, limit) : pageAfter.all(accountId, idIn(cursor), limit);
+const withPositions = (row) => ({ ...conversationOf(row), readPositions: positions.all(row.key).map(positionOf) });
+const withMessages = (row, limit) => messages.all(row.key, limit).map((message) => messageOf(message, row.id));
+
 /** Conversations, newest first, those after the cursor if there is one. */
-export function list(accountId, limit, cursor) {
-  if (cursor == null) return page.all(accountId, limit).map(conversationOf);
-  return pageAfter.all(accountId, idIn(cursor), limit).map(conversationOf);
-}
+export const list = (accountId, limit, cursor) => rowsOfPage(accountId, limit, cursor).map(conversationOf);
 
 /** The body of the service's answer to `GET /v1/conversations`. */
 export function listBody(accountId, { limit = 20, after }) {
-  return pageBody(list(accountId, limit + 1, after), limit, totals.get(accountId));
+  const rows = rowsOfPage(accountId, limit + 1, after);
+  const page = { limit, hasMore: rows.length > limit, total: totals.get(accountId) };
+  return pageBody(rows.slice(0, limit).map(withPositions), page);
 }
 
-export function one(accountId, id, limit = -1) {
+export function one(accountId, id, limit) {
   const row = find.get(accountId, id);
-  if (row === undefined) return undefined;
-  return { ...conversationOf(row), messages: messages.all(row.key, limit).map((message) => messageOf(message, id)) };
+  return row && { ...conversationOf(row), messages: withMessages(row, limit) };
+}
+
+/** The body of the service's answer to `GET /v1/conversations/{id}`. */
+export function oneBody(accountId, id) {
+  const row = find.get(accountId, id);
+  return row && { ...withPositions(row), messages: withMessages(row, -1) };
 }
 
 export const send = db.transaction((accountId, id, input) => {

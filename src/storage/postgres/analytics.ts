@@ -5,8 +5,7 @@ import { Room } from '../../runtime/room.ts';
 import { scheduler } from '../../runtime/scheduler.ts';
 import { type Added, added, partsOf, spansOf, widths } from '../analytics-spans.ts';
 import { fromJson, type Json } from '../rows/values.ts';
-import { columnOf, insertInto } from '../sql.ts';
-import { knownAccount } from './accounts.ts';
+import { columnOf } from '../sql.ts';
 import { arrayOf, type Statements } from './statements.ts';
 import type { analyticsHistograms } from './tables.ts';
 
@@ -117,9 +116,14 @@ export function analyticsReads(db: Statements): AnalyticsReads {
 
 export function analyticsWrites(db: Statements): AnalyticsWrites {
   const sums = added.map((name) => `${columnOf(name)} = held.${columnOf(name)} + excluded.${columnOf(name)}`);
-  const add = db.prepare(
-    `${insertInto('analytics_counters AS held', ['quarter', ...added], { accountId: knownAccount })}
+  const columns = added.map(columnOf);
+  const add = db.prepareForRows(
+    `INSERT INTO analytics_counters AS held (account_id, quarter, ${columns.join(', ')})
+      SELECT (SELECT account_id FROM account_totals WHERE account_id = given.account_id), quarter,
+          ${columns.map((column) => `sum(${column})`).join(', ')}
+        FROM :rows GROUP BY given.account_id, quarter
       ON CONFLICT (account_id, quarter) DO UPDATE SET ${sums.join(', ')}`,
+    { texts: ['accountId'], numbers: ['quarter', ...added] },
   );
   // A row for each bucket, and not one for a histogram: nothing has to be read before it is written.
   const count = db.prepare(
@@ -128,7 +132,7 @@ export function analyticsWrites(db: Statements): AnalyticsWrites {
         FROM unnest(:widths::integer[]) AS span (width)
       ON CONFLICT (account_id, name, width, quarter, bucket) DO UPDATE SET count = held.count + 1`,
   );
-  const none = Object.fromEntries(added.map((name) => [name, 0]));
+  const none = Object.fromEntries(added.map((name) => [name, 0])) as Record<Added, number>;
   const record = async (accountId: string, quarter: number, name: DurationName, durationMs: number | undefined) => {
     if (durationMs === undefined) return 0;
     await count.send({ accountId, name, quarter, bucket: bucketOf(durationMs), widths: arrayOf(widths) });

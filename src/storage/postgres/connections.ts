@@ -18,6 +18,15 @@ export interface Answer extends ReadonlyArray<Readonly<Record<string, unknown>>>
   readonly command: string;
 }
 
+/** A statement for any number of rows. */
+export interface RowsText {
+  readonly text: string;
+  /** The values of `$1`, `$2` … */
+  valuesOf(rows: readonly (readonly unknown[])[]): unknown[];
+  /** Makes another error of one of PostgreSQL. */
+  readonly explain: ((error: unknown) => never) | undefined;
+}
+
 /** What statements are run on. */
 export interface Queries {
   /**
@@ -33,6 +42,11 @@ export interface Queries {
    * @param explain makes another error of one of PostgreSQL
    */
   send(text: string, values: readonly unknown[], explain?: (error: unknown) => never): Promise<unknown> | undefined;
+  /**
+   * The same for one of the rows that a statement writes: it is sent before the next other statement, with all rows for it
+   * that were given until then. So rows must not depend on what another statement for rows writes.
+   */
+  sendRow(statement: RowsText, row: readonly unknown[]): Promise<unknown> | undefined;
   /**
    * Takes the next numbers of the log of the account that is locked, which is known since then.
    * @returns the last of them; undefined where they have to be asked for
@@ -235,6 +249,10 @@ export class Pool implements Queries {
   }
 
   send(): never {
+    throw new Error('Nothing is changed outside a transaction');
+  }
+
+  sendRow(): never {
     throw new Error('Nothing is changed outside a transaction');
   }
 

@@ -16,10 +16,10 @@ import {
 import { type MessageRow, toMessage } from '../rows/messages.ts';
 import { type ReadPositionRow, toReadPositions } from '../rows/read-positions.ts';
 import { alignToIds, fromJson, type Json } from '../rows/values.ts';
-import { assignments, insertInto } from '../sql.ts';
+import { columnOf, insertInto } from '../sql.ts';
 import { conversationLists } from './conversation-lists.ts';
 import { erasureReads, erasureWrites } from './erasure.ts';
-import { LostUpdate } from './errors.ts';
+import { isDivisionByZero, LostUpdate } from './errors.ts';
 import { newestMessages } from './messages.ts';
 import { ownReadPositions, unreadUpkeep } from './read-positions.ts';
 import { textWrites } from './search-index.ts';
@@ -119,17 +119,41 @@ export function conversationReads(db: Statements): ConversationReads {
   };
 }
 
+/** Of the columns that change, those of texts, and those of JSON. The others are numbers. */
+const texts = ['status', 'subject', 'externalId', ...forFilters] as const;
+const json = ['visitor', 'assignee', 'tags', 'metadata', 'lastMessage'] as const;
+
+type Changing = (typeof changingOtherwise | typeof changingByMessage | typeof forFilters)[number];
+
+/** Changes columns of conversations, and fails where one has another version than the previous one. */
+function updateOf<Name extends Changing>(db: Statements, names: readonly Name[]) {
+  const assigned = names.map(columnOf).map((column) => `${column} = given.${column}`);
+  const isText = (name: Changing): boolean => texts.some((text) => text === name);
+  const isJson = (name: Changing): boolean => json.some((one) => one === name);
+  return db.prepareForRows<'accountId' | 'id' | 'previousVersion' | Name>(
+    `WITH given AS MATERIALIZED (SELECT * FROM :rows),
+        changed AS (UPDATE conversations SET ${assigned.join(', ')} FROM given
+          WHERE conversations.account_id = given.account_id AND conversations.id = given.id
+            AND conversations.version = given.previous_version RETURNING 1)
+      SELECT 1 / ((SELECT count(*) FROM changed) = (SELECT count(*) FROM given))::integer`,
+    {
+      texts: ['accountId', 'id', ...names.filter(isText)],
+      numbers: ['previousVersion', ...names.filter((name) => !isText(name) && !isJson(name))],
+      json: names.filter(isJson),
+    },
+    (error) => {
+      throw isDivisionByZero(error) ? new LostUpdate() : error;
+    },
+  );
+}
+
 /** @param onHide called when something was hidden that is being erased; the transaction may still be rolled back */
 export function conversationWrites(db: Statements, onHide: () => void): ConversationWrites {
   const texts = textWrites(db);
   const unread = unreadUpkeep(db);
   const insert = db.prepare(insertInto('conversations', ['accountId', ...conversationColumns, ...forFilters]));
-  const isPrevious = 'account_id = :accountId AND id = :id AND version = :previousVersion';
-  const update = db.prepare(
-    `UPDATE conversations SET ${assignments([...changingOtherwise, ...changingByMessage, ...forFilters])}
-      WHERE ${isPrevious}`,
-  );
-  const updateByMessage = db.prepare(`UPDATE conversations SET ${assignments(changingByMessage)} WHERE ${isPrevious}`);
+  const update = updateOf(db, [...changingOtherwise, ...changingByMessage, ...forFilters]);
+  const updateByMessage = updateOf(db, changingByMessage);
   const addTags = db.prepare(
     `INSERT INTO conversation_tags (account_id, conversation_id, tag)
       SELECT :accountId, :conversationId, unnest(:tags::text[])`,
@@ -175,7 +199,7 @@ export function conversationWrites(db: Statements, onHide: () => void): Conversa
       const isByMessage = changingOtherwise.every((name) => previous[name] === next[name]);
       const values = { ...toRow(next), accountId, previousVersion: previous.version };
       // Only where the account's row is not locked first can another transaction have come in between.
-      await (isByMessage ? updateByMessage : update).sendOne(values, () => new LostUpdate(next.id));
+      await (isByMessage ? updateByMessage : update).send(values);
       const text = conversationText(next);
       if (!isByMessage && text !== conversationText(previous)) await texts.change(accountId, next.id, text);
       if (next.tags !== previous.tags) await changeTags(accountId, next.id, previous.tags, next.tags);

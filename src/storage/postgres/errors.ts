@@ -75,8 +75,8 @@ export function asDomainError(error: unknown): unknown {
  * the account's row is not locked first, and repeating the work helps.
  */
 export class LostUpdate extends Error {
-  constructor(id: string) {
-    super(`Lost an update of ${id}`);
+  constructor() {
+    super('Lost an update of a conversation');
   }
 }
 

@@ -137,7 +137,22 @@ export function eventWrites(db: Statements, onAppend: (accountId: string) => voi
             FROM advanced, unnest(:ids::text[], :types::text[], :conversationIds::text[], :visitorHashes::text[],
               :timestamps::bigint[], :data::json[])
               WITH ORDINALITY AS event (id, type, conversation_id, visitor_hash, timestamp, data, at))
-      SELECT last / (last = coalesce(:last::bigint, last))::integer AS last FROM advanced`,
+      SELECT last FROM advanced`,
+  );
+  // Fails where the end of a log is another one than its transaction knows.
+  const appendKnown = db.prepareForRows(
+    `WITH given AS MATERIALIZED (SELECT * FROM :rows),
+        added AS (INSERT INTO events (account_id, sequence, id, type, conversation_id, visitor_hash, timestamp, data)
+          SELECT account_id, sequence, id, type, conversation_id, visitor_hash, timestamp, data FROM given),
+        logs AS (SELECT account_id, count(*) AS count, max(sequence) AS last FROM given GROUP BY account_id),
+        advanced AS (UPDATE account_totals SET event_sequence = logs.last FROM logs
+          WHERE account_totals.account_id = logs.account_id AND event_sequence = logs.last - logs.count RETURNING 1)
+      SELECT 1 / ((SELECT count(*) FROM advanced) = (SELECT count(*) FROM logs))::integer`,
+    {
+      texts: ['accountId', 'id', 'type', 'conversationId', 'visitorHash'],
+      numbers: ['sequence', 'timestamp'],
+      json: ['data'],
+    },
   );
   const visitorHash = visitorHashes(db);
   // The first account, by the time of its oldest event, that has something old at the front of its log.
@@ -168,28 +183,30 @@ export function eventWrites(db: Statements, onAppend: (accountId: string) => voi
   };
   return {
     append: async (accountId, added) => {
-      const hashes: (string | null)[] = [];
-      for (const { visitorId } of added) {
-        hashes.push(visitorId === null ? null : await visitorHash(accountId, visitorId));
+      const rows: Omit<EventRow, 'sequence'>[] = [];
+      for (const { visitorId, data, timestamp, ...event } of added) {
+        const hash = visitorId === null ? null : await visitorHash(accountId, visitorId);
+        rows.push({ ...event, visitorHash: hash, timestamp: toMs(timestamp), data: JSON.stringify(data) });
       }
-      const values = {
-        accountId,
-        count: added.length,
-        ids: arrayOf(added.map(({ id }) => id)),
-        types: arrayOf(added.map(({ type }) => type)),
-        conversationIds: arrayOf(added.map(({ conversationId }) => conversationId)),
-        visitorHashes: arrayOf(hashes),
-        timestamps: arrayOf(added.map(({ timestamp }) => toMs(timestamp))),
-        data: arrayOf(added.map(({ data }) => JSON.stringify(data))),
-      };
-      // Where the end of the log is known, nobody has to wait: the statement fails if it is another one.
-      const last = await db.queries.advanceLog(accountId, added.length);
+      // Where the end of the log is known, nobody has to wait.
+      const last = await db.queries.advanceLog(accountId, rows.length);
       if (last !== undefined && !Number.isNaN(last)) {
-        await append.send({ ...values, last });
+        for (const [index, row] of rows.entries()) {
+          await appendKnown.send({ ...row, accountId, sequence: last - rows.length + 1 + index });
+        }
         if (added.length > 0) onAppend(accountId);
         return last;
       }
-      const row = await append.get({ ...values, last: null });
+      const row = await append.get({
+        accountId,
+        count: rows.length,
+        ids: arrayOf(rows.map(({ id }) => id)),
+        types: arrayOf(rows.map(({ type }) => type)),
+        conversationIds: arrayOf(rows.map(({ conversationId }) => conversationId)),
+        visitorHashes: arrayOf(rows.map((one) => one.visitorHash)),
+        timestamps: arrayOf(rows.map(({ timestamp }) => timestamp)),
+        data: arrayOf(rows.map(({ data }) => data)),
+      });
       if (row === undefined) throw new Error(`The account ${accountId} has no counters`);
       if (added.length > 0) onAppend(accountId);
       return row.last;

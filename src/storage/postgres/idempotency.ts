@@ -17,11 +17,12 @@ export function idempotencyReads(db: Statements): IdempotencyRecordReads {
 }
 
 export function idempotencyWrites(db: Statements): IdempotencyRecordWrites {
-  const put = db.prepare(
+  const put = db.prepareForRows(
     `INSERT INTO kept_results (account_id, idempotency_key, fingerprint, result, conversation_id, created_at)
-      VALUES (:accountId, :key, :fingerprint, :result, :conversationId, :createdAtMs)
+      SELECT account_id, key, decode(fingerprint, 'hex'), result, conversation_id, created_at_ms FROM :rows
       ON CONFLICT (account_id, idempotency_key) DO UPDATE SET fingerprint = excluded.fingerprint,
         result = excluded.result, conversation_id = excluded.conversation_id, created_at = excluded.created_at`,
+    { texts: ['accountId', 'key', 'fingerprint', 'result', 'conversationId'], numbers: ['createdAtMs'] },
   );
   const removeOldest = db.prepare(
     `DELETE FROM kept_results WHERE (account_id, idempotency_key) IN
@@ -30,7 +31,7 @@ export function idempotencyWrites(db: Statements): IdempotencyRecordWrites {
   );
   return {
     put: async (accountId, key, kept) => {
-      await put.send({ ...kept, accountId, key });
+      await put.send({ ...kept, accountId, key, fingerprint: Buffer.from(kept.fingerprint).toString('hex') });
     },
     prune: (beforeMs, limit) => removeOldest.run({ beforeMs, limit }),
   };

@@ -2,7 +2,7 @@ import type { Message } from '../../domain/message-record.ts';
 import type { MessageReads, MessageWrites } from '../../domain/storage-port.ts';
 import { type MessageRow, messageColumns, toMessage, toMessageRow } from '../rows/messages.ts';
 import { alignToIds, fromJson, toMs } from '../rows/values.ts';
-import { insertInto } from '../sql.ts';
+import { columnOf } from '../sql.ts';
 import { readRanges } from './ranges.ts';
 import { textWrites } from './search-index.ts';
 import { arrayOf, columnsOf, jsonRows, type Statements } from './statements.ts';
@@ -93,8 +93,16 @@ export function messageReads(db: Statements): MessageReads {
 export function messageWrites(db: Statements): MessageWrites {
   const texts = textWrites(db);
   // Null, which is refused, where there is no such conversation.
-  const conversationId = '(SELECT id FROM conversations WHERE account_id = :accountId AND id = :conversationId)';
-  const insert = db.prepare(insertInto('messages', ['accountId', ...messageColumns], { conversationId }));
+  const insert = db.prepareForRows(
+    `INSERT INTO messages (conversation_id, account_id, ${messageColumns.map(columnOf).join(', ')})
+      SELECT (SELECT id FROM conversations WHERE account_id = given.account_id AND id = given.conversation_id),
+          account_id, ${messageColumns.map(columnOf).join(', ')} FROM :rows`,
+    {
+      texts: ['accountId', 'conversationId', 'id', 'sender', 'content', 'clientId'],
+      numbers: ['sequence', 'createdAt'],
+      json: ['author', 'metadata'],
+    },
+  );
   return {
     insert: async (accountId, message) => {
       await insert.send({

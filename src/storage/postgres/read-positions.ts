@@ -99,11 +99,13 @@ export interface UnreadUpkeep {
 }
 
 export function unreadUpkeep(db: Statements): UnreadUpkeep {
-  const grow = db.prepare(
+  const grow = db.prepareForRows(
     `INSERT INTO unread_conversations (account_id, reader, conversation_id, last_activity_at)
-      SELECT account_id, reader, conversation_id, :lastActivityAt::bigint FROM read_positions
-      WHERE ${ofConversation} AND sequence < :messageCount
+      SELECT account_id, reader, conversation_id, given.last_activity_at
+        FROM :rows JOIN read_positions USING (account_id, conversation_id)
+        WHERE read_positions.sequence < given.message_count
       ON CONFLICT (account_id, reader, conversation_id) DO UPDATE SET last_activity_at = excluded.last_activity_at`,
+    { texts: ['accountId', 'conversationId'], numbers: ['messageCount', 'lastActivityAt'] },
   );
   const removeAll = db.prepare(
     `WITH removed AS (DELETE FROM read_positions WHERE ${ofConversation} RETURNING reader)

@@ -5,18 +5,20 @@ import { arrayOf, type Statements } from './statements.ts';
 // PostgreSQL they are only names. Each has the account's key before it.
 
 /** The terms of a text as the index has them. */
-const indexed = `array_to_tsvector(ARRAY(SELECT account.key || ':' || term
-  FROM accounts AS account, unnest(:terms::text[]) AS term WHERE account.id = :accountId))`;
+const indexed = (terms: string, accountId: string): string => `array_to_tsvector(ARRAY(SELECT account.key || ':' || term
+  FROM accounts AS account, unnest(${terms}::text[]) AS term WHERE account.id = ${accountId}))`;
 
 /** Keeps the index in the transactions that write texts. */
 export function textWrites(db: Statements) {
-  const insert = db.prepare(
+  const insert = db.prepareForRows(
     `INSERT INTO search_texts (account_id, number, conversation_id, sequence, created_at, terms)
-      VALUES (:accountId, 1 + coalesce((SELECT max(number) FROM search_texts WHERE account_id = :accountId), 0),
-        :conversationId, :sequence, :createdAt, ${indexed})`,
+      SELECT account_id, row_number() OVER (PARTITION BY account_id ORDER BY at)
+          + coalesce((SELECT max(number) FROM search_texts WHERE account_id = given.account_id), 0),
+        conversation_id, sequence, created_at, ${indexed('given.terms', 'given.account_id')} FROM :rows`,
+    { texts: ['accountId', 'conversationId', 'terms'], numbers: ['sequence', 'createdAt'] },
   );
   const change = db.prepare(
-    `UPDATE search_texts SET terms = ${indexed}
+    `UPDATE search_texts SET terms = ${indexed(':terms', ':accountId')}
       WHERE account_id = :accountId AND conversation_id = :conversationId AND sequence = 0`,
   );
   const termsIn = (text: string): string => arrayOf([...termsOf(text)]);

@@ -10,6 +10,7 @@ import {
   connect,
   defaultStatementTimeoutMs,
   type Queries,
+  type RowsText,
   timeoutsOf,
 } from './connections.ts';
 import { isUseless } from './errors.ts';
@@ -33,6 +34,8 @@ export class Session implements Queries {
   #isCareful = false;
   #isClosing = false;
   #losses = 0;
+  /** Rows that wait to be written, by the statement that does. */
+  readonly #rows = new Map<RowsText, (readonly unknown[])[]>();
   /** The ends of the logs of the accounts whose rows are locked, as far as the changes go that were sent. */
   #logEnds = new Map<string, Promise<number>>();
   #lose: (error: unknown) => void = () => {};
@@ -112,19 +115,28 @@ export class Session implements Queries {
   }
 
   async query(text: string, values: readonly unknown[], isKept: boolean): Promise<Answer> {
-    this.#requireWhole();
+    this.#sendRows();
     return await this.#kept(this.#tell(text, values, isKept));
   }
 
   async change(text: string, values: readonly unknown[]): Promise<Answer> {
-    this.#requireWhole();
+    this.#sendRows();
     return this.#isCareful ? await this.#changeCarefully(text, values) : await this.#kept(this.#tell(text, values));
   }
 
   send(text: string, values: readonly unknown[], explain?: (error: unknown) => never): Promise<unknown> | undefined {
     if (this.#isCareful) return this.change(text, values).catch(explain);
-    this.#requireWhole();
+    this.#sendRows();
     this.#keep(this.#tell(text, values).catch(explain));
+    return undefined;
+  }
+
+  sendRow(statement: RowsText, row: readonly unknown[]): Promise<unknown> | undefined {
+    if (this.#isCareful) return this.change(statement.text, statement.valuesOf([row])).catch(statement.explain);
+    this.#requireWhole();
+    const rows = this.#rows.get(statement);
+    if (rows === undefined) this.#rows.set(statement, [row]);
+    else rows.push(row);
     return undefined;
   }
 
@@ -133,7 +145,7 @@ export class Session implements Queries {
    * @throws what had failed, when nothing was committed; UNAVAILABLE when it is not known whether it was
    */
   async commit(): Promise<void> {
-    this.#requireWhole();
+    this.#sendRows();
     try {
       const { command } = await this.#tell('COMMIT');
       if (this.#failure !== undefined) throw this.#failure;
@@ -165,6 +177,7 @@ export class Session implements Queries {
 
   #begin(isCareful: boolean): void {
     this.#failure = undefined;
+    this.#rows.clear();
     this.beganMs = undefined;
     this.#isOpen = true;
     this.#isCareful = isCareful;
@@ -202,6 +215,15 @@ export class Session implements Queries {
     this.#onLoss();
     this.#client = this.#connect();
     void client.finish(0);
+  }
+
+  /** Sends the rows that wait, before the next statement. */
+  #sendRows(): void {
+    this.#requireWhole();
+    for (const [statement, rows] of this.#rows) {
+      this.#keep(this.#tell(statement.text, statement.valuesOf(rows)).catch(statement.explain));
+    }
+    this.#rows.clear();
   }
 
   #requireWhole(): void {

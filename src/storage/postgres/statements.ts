@@ -1,6 +1,5 @@
 import { columnOf } from '../sql.ts';
-import type { Answer, Queries } from './connections.ts';
-import { isDivisionByZero } from './errors.ts';
+import type { Answer, Queries, RowsText } from './connections.ts';
 
 /** The values of a statement's parameters, by their names. */
 type Values = Readonly<Record<string, unknown>>;
@@ -25,6 +24,19 @@ export class Statements {
    */
   prepare<Row = never>(sql: string): Statement<Row> {
     return new Statement(this.queries, sql);
+  }
+
+  /**
+   * A statement that writes rows, in which `:rows` stands for a table of them. It is called `given` there, and `at` numbers
+   * the rows.
+   * @param explain makes another error of one of PostgreSQL
+   */
+  prepareForRows<Name extends string>(
+    sql: string,
+    values: RowValues<Name>,
+    explain?: (error: unknown) => never,
+  ): RowStatement<Name> {
+    return new RowStatement(this.queries, sql, values, explain);
   }
 
   /** The statement of this text, made once: for texts that depend on what is asked. */
@@ -82,18 +94,6 @@ export class Statement<Row> {
     return this.#queries.send(this.#text, this.#bound(values));
   }
 
-  /**
-   * The same for a change of one row, which fails if there is none: then nothing is committed. PostgreSQL finds out, since
-   * nobody waits for the answer: it is asked to divide by the number of rows.
-   * @param missing makes the error
-   */
-  sendOne(values: Values, missing: () => Error): Promise<unknown> | undefined {
-    const text = `WITH changed AS (${this.#text} RETURNING 1) SELECT 1 / count(*) FROM changed`;
-    return this.#queries.send(text, this.#bound(values), (error) => {
-      throw isDivisionByZero(error) ? missing() : error;
-    });
-  }
-
   #ask(values: Values): Promise<Answer> {
     const bound = this.#bound(values);
     if (this.#changes) return this.#queries.change(this.#text, bound);
@@ -108,6 +108,55 @@ export class Statement<Row> {
       if (value === undefined) throw new Error(`No value for :${name} was given`);
       return value;
     });
+  }
+}
+
+/** What `arrayOf` can write. */
+type RowValue = string | number | null;
+
+/** Of what kind the values of a row are, by the names that the program has for the columns. */
+interface RowValues<Name extends string> {
+  readonly texts: readonly Name[];
+  readonly numbers?: readonly Name[];
+  readonly json?: readonly Name[];
+}
+
+/**
+ * A statement for any number of rows: those that the works of a transaction give one after the other, or at the same time,
+ * are sent together. To PostgreSQL and to its driver, most of a small statement is that it is one.
+ */
+export class RowStatement<Name extends string> implements RowsText {
+  readonly #queries: Queries;
+  readonly #names: readonly Name[];
+  readonly text: string;
+  readonly explain: ((error: unknown) => never) | undefined;
+
+  constructor(
+    queries: Queries,
+    sql: string,
+    { texts, numbers = [], json = [] }: RowValues<Name>,
+    explain?: (error: unknown) => never,
+  ) {
+    this.#queries = queries;
+    this.#names = [...texts, ...numbers, ...json];
+    // Where a column is narrower, PostgreSQL casts.
+    const types = [...texts.map(() => 'text'), ...numbers.map(() => 'bigint'), ...json.map(() => 'json')];
+    const lists = types.map((type, index) => `$${index + 1}::${type}[]`);
+    const rows = `unnest(${lists.join(', ')}) WITH ORDINALITY AS given (${this.#names.map(columnOf).join(', ')}, at)`;
+    this.text = sql.replaceAll(':rows', rows);
+    this.explain = explain;
+  }
+
+  /** Writes a row, and any others that are given before the next statement. It is waited for as `Statement.send` says. */
+  send(row: Readonly<Record<Name, RowValue>>): Promise<unknown> | undefined {
+    return this.#queries.sendRow(
+      this,
+      this.#names.map((name) => row[name]),
+    );
+  }
+
+  valuesOf(rows: readonly (readonly unknown[])[]): unknown[] {
+    return this.#names.map((_, index) => arrayOf(rows.map((row) => row[index] as RowValue)));
   }
 }
 
@@ -133,7 +182,7 @@ export function jsonRows(
 }
 
 /** A list of texts or numbers to bind for `ANY(:list::text[])`: with it, one statement serves any number of values. */
-export function arrayOf(values: readonly (string | number | null)[]): string {
+export function arrayOf(values: readonly RowValue[]): string {
   const quoted = values.map((value) => {
     if (value === null) return 'NULL';
     return typeof value === 'number' ? String(value) : `"${value.replaceAll(/["\\]/g, '\\$&')}"`;

@@ -77,12 +77,17 @@ export function accountWrites(db: Statements): AccountWrites {
 
 export function apiKeyReads(db: Statements): ApiKeyReads {
   const columns = columnsOf('api_keys', keyColumns);
-  const withAccount = `SELECT ${columns}, accounts.id AS account_id, accounts.name AS account_name, plan,
-      requests_per_hour, accounts.created_at AS account_created_at
-    FROM api_keys JOIN accounts ON accounts.id = api_keys.account_id`;
-  const findBySecret = db.prepare<FoundKeyRow>(`${withAccount} WHERE secret_hash = :secretHash`);
+  const withAccount = `${columns}, accounts.id AS account_id, accounts.name AS account_name, plan,
+    requests_per_hour, accounts.created_at AS account_created_at`;
+  const ofKey = 'accounts ON accounts.id = api_keys.account_id';
+  // All requests ask for theirs.
+  const findBySecret = db.prepareForKeys<FoundKeyRow, 'secretHash'>(
+    `SELECT at, ${withAccount} FROM :rows JOIN api_keys ON api_keys.secret_hash = decode(given.secret_hash, 'hex')
+      JOIN ${ofKey}`,
+    { texts: ['secretHash'] },
+  );
   const findWithAccount = db.prepare<FoundKeyRow>(
-    `${withAccount} WHERE api_keys.account_id = :accountId AND api_keys.id = :id`,
+    `SELECT ${withAccount} FROM api_keys JOIN ${ofKey} WHERE api_keys.account_id = :accountId AND api_keys.id = :id`,
   );
   const find = db.prepare<KeyRow>(`SELECT ${columns} FROM api_keys WHERE account_id = :accountId AND id = :id`);
   const findMany = db.prepare<KeyRow>(
@@ -101,7 +106,7 @@ export function apiKeyReads(db: Statements): ApiKeyReads {
   );
   return {
     findBySecret: async (secretHash) => {
-      const row = await findBySecret.get({ secretHash });
+      const row = await findBySecret.get({ secretHash: Buffer.from(secretHash).toString('hex') });
       return row && toFoundApiKey(row);
     },
     findWithAccount: async (accountId, id) => {

@@ -18,11 +18,14 @@ export interface Answer extends ReadonlyArray<Readonly<Record<string, unknown>>>
   readonly command: string;
 }
 
-/** A statement for any number of rows. */
+/** A value in a row that the program gives. */
+export type RowValue = string | number | null;
+
+/** A statement that writes any number of rows. */
 export interface RowsText {
   readonly text: string;
   /** The values of `$1`, `$2` … */
-  valuesOf(rows: readonly (readonly unknown[])[]): unknown[];
+  valuesOf(rows: readonly (readonly RowValue[])[]): unknown[];
   /** Makes another error of one of PostgreSQL. */
   readonly explain: ((error: unknown) => never) | undefined;
 }
@@ -46,7 +49,7 @@ export interface Queries {
    * The same for one of the rows that a statement writes: it is sent before the next other statement, with all rows for it
    * that were given until then. So rows must not depend on what another statement for rows writes.
    */
-  sendRow(statement: RowsText, row: readonly unknown[]): Promise<unknown> | undefined;
+  sendRow(statement: RowsText, row: readonly RowValue[]): Promise<unknown> | undefined;
   /**
    * Takes the next numbers of the log of the account that is locked, which is known since then.
    * @returns the last of them; undefined where they have to be asked for

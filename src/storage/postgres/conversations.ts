@@ -59,8 +59,9 @@ interface OpenedRow extends ListedRow {
 
 export function conversationReads(db: Statements): ConversationReads {
   const selected = columnsOf('conversations', conversationColumns);
-  const find = db.prepare<ConversationRow>(
-    `SELECT ${selected} FROM conversations WHERE account_id = :accountId AND id = :id`,
+  const find = db.prepareForKeys<ConversationRow, 'accountId' | 'id'>(
+    `SELECT at, ${selected} FROM :rows JOIN conversations USING (account_id, id)`,
+    { texts: ['accountId', 'id'] },
   );
   const open = db.prepare<OpenedRow>(
     `SELECT ${selected}, ${ownReadPositions} AS positions, ${newestMessages} AS messages

@@ -8,12 +8,13 @@ type Row = Omit<typeof idempotencyRecords.$inferSelect, 'accountId' | 'idempoten
 };
 
 export function idempotencyReads(db: Statements): IdempotencyRecordReads {
-  const find = db.prepare<Row>(
-    `SELECT fingerprint, conversation_id, created_at AS created_at_ms,
+  const find = db.prepareForKeys<Row, 'accountId' | 'idempotencyKey'>(
+    `SELECT at, fingerprint, conversation_id, created_at AS created_at_ms,
         CASE WHEN ${isBeingErased('kept_results')} THEN NULL ELSE result END AS result
-      FROM kept_results WHERE account_id = :accountId AND idempotency_key = :key`,
+      FROM :rows JOIN kept_results USING (account_id, idempotency_key)`,
+    { texts: ['accountId', 'idempotencyKey'] },
   );
-  return { find: (accountId, key) => find.get({ accountId, key }) };
+  return { find: (accountId, idempotencyKey) => find.get({ accountId, idempotencyKey }) };
 }
 
 export function idempotencyWrites(db: Statements): IdempotencyRecordWrites {

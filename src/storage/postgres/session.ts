@@ -11,6 +11,7 @@ import {
   defaultStatementTimeoutMs,
   type Queries,
   type RowsText,
+  type RowValue,
   timeoutsOf,
 } from './connections.ts';
 import { isUseless } from './errors.ts';
@@ -35,7 +36,7 @@ export class Session implements Queries {
   #isClosing = false;
   #losses = 0;
   /** Rows that wait to be written, by the statement that does. */
-  readonly #rows = new Map<RowsText, (readonly unknown[])[]>();
+  readonly #rows = new Map<RowsText, (readonly RowValue[])[]>();
   /** The ends of the logs of the accounts whose rows are locked, as far as the changes go that were sent. */
   #logEnds = new Map<string, Promise<number>>();
   #lose: (error: unknown) => void = () => {};
@@ -131,7 +132,7 @@ export class Session implements Queries {
     return undefined;
   }
 
-  sendRow(statement: RowsText, row: readonly unknown[]): Promise<unknown> | undefined {
+  sendRow(statement: RowsText, row: readonly RowValue[]): Promise<unknown> | undefined {
     if (this.#isCareful) return this.change(statement.text, statement.valuesOf([row])).catch(statement.explain);
     this.#requireWhole();
     const rows = this.#rows.get(statement);

@@ -1,10 +1,14 @@
+import DataLoader from 'dataloader';
 import { columnOf } from '../sql.ts';
-import type { Answer, Queries, RowsText } from './connections.ts';
+import type { Answer, Queries, RowsText, RowValue } from './connections.ts';
 
 /** The values of a statement's parameters, by their names. */
 type Values = Readonly<Record<string, unknown>>;
 
 const parameter = /(?<!:):([a-z]\w*)/gi;
+
+/** How many rows are looked up together, at most: others on the same connection wait for as long as that takes. */
+const maxKeys = 64;
 
 /** How many texts that depend on what is asked are kept. */
 const maxTexts = 500;
@@ -27,16 +31,20 @@ export class Statements {
   }
 
   /**
-   * A statement that writes rows, in which `:rows` stands for a table of them. It is called `given` there, and `at` numbers
-   * the rows.
+   * A statement that writes rows, in which `:rows` stands for a table of them: see `RowsStatement`.
    * @param explain makes another error of one of PostgreSQL
    */
   prepareForRows<Name extends string>(
     sql: string,
     values: RowValues<Name>,
     explain?: (error: unknown) => never,
-  ): RowStatement<Name> {
-    return new RowStatement(this.queries, sql, values, explain);
+  ): RowWriter<Name> {
+    return new RowWriter(this.queries, sql, values, explain);
+  }
+
+  /** A statement that finds rows by keys, in which `:rows` stands for a table of them; it selects `at`, too. */
+  prepareForKeys<Row, Name extends string>(sql: string, values: RowValues<Name>): RowFinder<Row, Name> {
+    return new RowFinder(this.queries, sql, values);
   }
 
   /** The statement of this text, made once: for texts that depend on what is asked. */
@@ -111,9 +119,6 @@ export class Statement<Row> {
   }
 }
 
-/** What `arrayOf` can write. */
-type RowValue = string | number | null;
-
 /** Of what kind the values of a row are, by the names that the program has for the columns. */
 interface RowValues<Name extends string> {
   readonly texts: readonly Name[];
@@ -121,42 +126,79 @@ interface RowValues<Name extends string> {
   readonly json?: readonly Name[];
 }
 
-/**
- * A statement for any number of rows: those that the works of a transaction give one after the other, or at the same time,
- * are sent together. To PostgreSQL and to its driver, most of a small statement is that it is one.
- */
-export class RowStatement<Name extends string> implements RowsText {
-  readonly #queries: Queries;
-  readonly #names: readonly Name[];
-  readonly text: string;
-  readonly explain: ((error: unknown) => never) | undefined;
+type GivenRow<Name extends string> = Readonly<Record<Name, RowValue>>;
 
-  constructor(
-    queries: Queries,
-    sql: string,
-    { texts, numbers = [], json = [] }: RowValues<Name>,
-    explain?: (error: unknown) => never,
-  ) {
-    this.#queries = queries;
+/** A statement on any number of rows that the program gives. */
+class RowsStatement<Name extends string> {
+  readonly text: string;
+  readonly #names: readonly Name[];
+
+  /** @param sql in which `:rows` stands for a table of the rows, called `given`, where `at` numbers them */
+  constructor(sql: string, { texts, numbers = [], json = [] }: RowValues<Name>) {
     this.#names = [...texts, ...numbers, ...json];
     // Where a column is narrower, PostgreSQL casts.
     const types = [...texts.map(() => 'text'), ...numbers.map(() => 'bigint'), ...json.map(() => 'json')];
     const lists = types.map((type, index) => `$${index + 1}::${type}[]`);
     const rows = `unnest(${lists.join(', ')}) WITH ORDINALITY AS given (${this.#names.map(columnOf).join(', ')}, at)`;
     this.text = sql.replaceAll(':rows', rows);
+  }
+
+  rowOf(given: GivenRow<Name>): RowValue[] {
+    return this.#names.map((name) => given[name]);
+  }
+
+  /** The values of `$1`, `$2` … */
+  valuesOf(rows: readonly (readonly RowValue[])[]): string[] {
+    return this.#names.map((_, index) => arrayOf(rows.map((row) => row[index] as RowValue)));
+  }
+}
+
+/**
+ * Writes rows. Those that the works of a transaction give one after the other, or at the same time, are sent together. To
+ * PostgreSQL and to its driver, most of a small statement is that it is one.
+ */
+export class RowWriter<Name extends string> extends RowsStatement<Name> implements RowsText {
+  readonly #queries: Queries;
+  readonly explain: ((error: unknown) => never) | undefined;
+
+  constructor(queries: Queries, sql: string, values: RowValues<Name>, explain?: (error: unknown) => never) {
+    super(sql, values);
+    this.#queries = queries;
     this.explain = explain;
   }
 
   /** Writes a row, and any others that are given before the next statement. It is waited for as `Statement.send` says. */
-  send(row: Readonly<Record<Name, RowValue>>): Promise<unknown> | undefined {
-    return this.#queries.sendRow(
-      this,
-      this.#names.map((name) => row[name]),
+  send(row: GivenRow<Name>): Promise<unknown> | undefined {
+    return this.#queries.sendRow(this, this.rowOf(row));
+  }
+}
+
+/** Looks rows up by keys. Those that are asked for in the same turn of the event loop are looked up together. */
+export class RowFinder<Row, Name extends string> extends RowsStatement<Name> {
+  readonly #loader: DataLoader<readonly RowValue[], Row[], string>;
+
+  /** @param sql selects `at`, too */
+  constructor(queries: Queries, sql: string, values: RowValues<Name>) {
+    super(sql, values);
+    this.#loader = new DataLoader(
+      async (keys) => {
+        this.#loader.clearAll(); // who asks from here on is to see what is written meanwhile
+        const found: Row[][] = keys.map(() => []);
+        const rows = await queries.query(this.text, this.valuesOf(keys), true);
+        for (const { at, ...row } of rows) found[Number(at) - 1]?.push(row as Row);
+        return found;
+      },
+      { cacheKeyFn: (key) => JSON.stringify(key), maxBatchSize: maxKeys },
     );
   }
 
-  valuesOf(rows: readonly (readonly unknown[])[]): unknown[] {
-    return this.#names.map((_, index) => arrayOf(rows.map((row) => row[index] as RowValue)));
+  async get(key: GivenRow<Name>): Promise<Row | undefined> {
+    const [row] = await this.all(key);
+    return row;
+  }
+
+  all(key: GivenRow<Name>): Promise<Row[]> {
+    return this.#loader.load(this.rowOf(key));
   }
 }
 

@@ -18,8 +18,9 @@ export function webhookReads(db: Statements, { locks = false } = {}): WebhookRea
   const findMany = db.prepare<WebhookRow>(`${select} AND id = ANY(:ids::text[])`);
   const page = db.prepare<WebhookRow>(`${select} AND id < :before ORDER BY id DESC LIMIT :limit OFFSET :offset`);
   const count = db.prepare<{ count: number }>(`SELECT count(*) AS count FROM webhooks WHERE ${ofAccount}`);
-  const enabled = db.prepare<Pick<WebhookRow, 'id' | 'events'>>(
-    `SELECT id, events FROM webhooks WHERE ${ofAccount} AND enabled ORDER BY id`,
+  const enabled = db.prepareForKeys<Pick<WebhookRow, 'id' | 'events'>, 'accountId'>(
+    'SELECT at, id, events FROM :rows JOIN webhooks USING (account_id) WHERE NOT removed AND enabled ORDER BY at, id',
+    { texts: ['accountId'] },
   );
   return {
     find: async (accountId, id) => {

@@ -47,8 +47,11 @@ export async function listBody(accountId, { limit = 20, after }) {
     sql`SELECT active + pending + closed AS total FROM account_totals WHERE account_id = ${accountId}`,
   ]);
   const found = rows.slice(0, limit);
-  const positions = await sql`SELECT * FROM read_positions
-    WHERE account_id = ${accountId} AND conversation_id = ANY (${found.map(({ id }) => id)})`;
+  const ids = found.map(({ id }) => id);
+  const positions =
+    ids.length === 0
+      ? []
+      : await sql`SELECT * FROM read_positions WHERE account_id = ${accountId} AND conversation_id IN ${sql(ids)}`;
   const ofEach = Map.groupBy(positions, (position) => position.conversation_id);
   const data = found.map((row) => ({
     ...conversationOf(row),

@@ -142,6 +142,57 @@ describe('works of one account', () => {
     expect(await storage.read.conversations.count(accountId, {})).toBe(5);
   });
 
+  test('that run at the same time look up and write rows by one statement of each kind', async () => {
+    const statements: string[] = [];
+    const storage = await opened(await database(), { onStatement: (text) => void statements.push(text) });
+    const { id: accountId } = await storedAccount(storage);
+    const conversations = Array.from({ length: 9 }, () => sampleConversation());
+    await storage.write(async (tx) => {
+      for (const one of conversations) await tx.conversations.insert(accountId, one);
+    }, accountId);
+    statements.length = 0;
+    const versions = await Promise.all(conversations.map(({ id }) => change(storage, accountId, id, true)));
+    expect(versions).toEqual(conversations.map(() => 2));
+    const [, , ...others] = statements; // BEGIN and the lock
+    expect(others.map((text) => /COMMIT|SELECT at|UPDATE \w+|INSERT INTO \w+/.exec(text)?.[0])).toEqual([
+      'SELECT at',
+      'UPDATE conversations',
+      'INSERT INTO events',
+      'COMMIT',
+    ]);
+    const { events } = await storage.read.events.after(accountId, 0, { filter: {}, limit: 100, span: 100 });
+    expect(events.map(({ sequence, conversationId }) => [sequence, conversationId])).toEqual(
+      conversations.map(({ id }, index) => [index + 1, id]),
+    );
+  });
+
+  test('are stored but for one whose conversation has another version than it has read', async () => {
+    const storage = await opened(await database());
+    const { id: accountId } = await storedAccount(storage);
+    const conversations = Array.from({ length: 5 }, () => sampleConversation());
+    await storage.write(async (tx) => {
+      for (const one of conversations) await tx.conversations.insert(accountId, one);
+    }, accountId);
+    const results = await Promise.allSettled(
+      conversations.map((previous, index) =>
+        storage.write(
+          async (tx) => {
+            const read = index === 3 ? { ...previous, version: 7 } : previous;
+            await tx.conversations.update(accountId, read, { ...read, version: read.version + 1 });
+          },
+          accountId,
+          [previous.id],
+        ),
+      ),
+    );
+    expect(results.map(({ status }) => status === 'fulfilled')).toEqual([true, true, true, false, true]);
+    const found = await storage.read.conversations.findMany(
+      accountId,
+      conversations.map(({ id }) => id),
+    );
+    expect(found.map((one) => one?.version)).toEqual([2, 2, 2, 1, 2]);
+  });
+
   test('wait for each other as long as it takes, however short the time is for which they wait for others', async () => {
     const storage = await opened(await database(), { busyTimeoutMs: 1, maxGroupMs: 1 });
     const { id: accountId } = await storedAccount(storage);

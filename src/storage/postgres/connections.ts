@@ -151,11 +151,29 @@ function socketOf({ host, port, path }: SocketAddress): Socket {
   const at = connections++ % host.length; // where there are several, the next time another
   const address = path ? { path } : { host: host[at] ?? 'localhost', port: port[at] ?? 5432, noDelay: true };
   const socket = netConnect(address);
+  sendTogether(socket);
   // So does a proxy whose database is away. The driver would connect again, without a pause, for as long as that lasts.
   socket.once('end', () => {
     if (socket.bytesRead === 0) socket.destroy(new ClosedAtOnce());
   });
   return socket;
+}
+
+/** What is written to a socket in one turn of the event loop is sent together: the driver would send each long statement by itself. */
+function sendTogether(socket: Socket): void {
+  const write = socket.write.bind(socket);
+  let isCorked = false;
+  socket.write = ((...args: Parameters<Socket['write']>) => {
+    if (!isCorked) {
+      isCorked = true;
+      socket.cork();
+      setImmediate(() => {
+        isCorked = false;
+        socket.uncork();
+      });
+    }
+    return write(...args);
+  }) as Socket['write'];
 }
 
 class ClosedAtOnce extends Error {

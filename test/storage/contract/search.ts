@@ -56,6 +56,18 @@ export function searchContract(open: () => Promise<OpenedStorage>): void {
       return places;
     }
 
+    test('finds a conversation by what it was changed to by the unit of work that has stored it', async () => {
+      const { storage } = await open();
+      const { id: accountId } = await storedAccount(storage);
+      const first = sampleConversation({ subject: 'Lighthouse' });
+      await storage.write(async (tx) => {
+        await tx.conversations.insert(accountId, first);
+        await tx.conversations.update(accountId, first, { ...first, subject: 'Windmill', version: 2 });
+      }, accountId);
+      expect(await found(storage, accountId, 'windmill')).toEqual([[first.id, 0]]);
+      expect(await found(storage, accountId, 'lighthouse')).toEqual([]);
+    });
+
     test('finds what is just written, and the same when it is indexed', async () => {
       const { storage } = await open();
       const { id: accountId } = await storedAccount(storage);

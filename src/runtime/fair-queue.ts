@@ -5,6 +5,8 @@
 export class FairQueue<T> {
   /** The items by account; the account whose turn it is comes first. */
   readonly #byAccount = new Map<string, T[]>();
+  /** Whose the last item was that was taken. */
+  #last = '';
   /** How many turns accounts have had in advance. */
   readonly #owed = new Map<string, number>();
   #size = 0;
@@ -26,10 +28,22 @@ export class FairQueue<T> {
     const [first] = this.#byAccount;
     if (first === undefined) return undefined;
     const [accountId, items] = first;
+    this.#last = accountId;
+    const item = this.#takeFrom(accountId, items);
+    if (items.length > 0) this.#putLast(accountId, items);
+    return item;
+  }
+
+  /** Takes another item of the account that had the last turn, as a part of that turn. */
+  takeMore(): T | undefined {
+    const items = this.#byAccount.get(this.#last);
+    return items && this.#takeFrom(this.#last, items);
+  }
+
+  #takeFrom(accountId: string, items: T[]): T | undefined {
     const item = items.shift();
     this.#size--;
     if (items.length === 0) this.#byAccount.delete(accountId);
-    else this.#putLast(accountId, items);
     if (this.#size === 0) this.#owed.clear();
     return item;
   }

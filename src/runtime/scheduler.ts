@@ -16,6 +16,8 @@ const arrivalsMs = 20;
 /** The same for requests that wait: as long as everything else took, so that neither starves the other, but within these. */
 const minRequestsMs = 2;
 const maxRequestsMs = 20;
+/** How long one account's requests run before it is another's turn: many run in it, or one that takes long. */
+const turnOfAccountMs = 2;
 /** The same for steps: half as long as the requests, many of which wait for one, but at least this. */
 const minStepsMs = 2;
 /**
@@ -33,8 +35,8 @@ type Run = () => void;
  * Decides what a process does next. Requests wait here until there is time for them, by the network of their client until
  * it is known whose they are, then by account. Work of unknown length (large
  * bodies and answers, messages of sockets, events, reports, erasures) is done in steps that wait here too. Reads, writes
- * and steps each wait in a line of their own, which takes one of each account in turn: however much one account has
- * waiting, another's next comes after one of each.
+ * and steps each wait in a line of their own, in which accounts take turns: however much one account has waiting, another's
+ * next comes after one step of each, or after a moment's requests.
  *
  * In each turn of the event loop, new requests are begun, which may mean to refuse them; then requests run for as long as
  * everything else has taken, reads and writes alternately; and then steps for a few milliseconds.
@@ -49,6 +51,9 @@ export class Scheduler {
   readonly #steps = new FairQueue<Run>();
   /** Whose turn it is among the requests. */
   #areReadsNext = true;
+  /** The line from which an account has its turn, and until when. */
+  #line = this.#reads;
+  #turnEndsMs = 0;
   /** Time of the first arrival in this turn of the event loop, or of the start of the requests' time in it. */
   #startedMs: number | undefined;
   /** Since when the event loop has done anything but run waiting requests. */
@@ -173,12 +178,19 @@ export class Scheduler {
   };
 
   readonly #takeRequest = (): Run | undefined => {
-    const [line, other] = this.#areReadsNext ? [this.#reads, this.#writes] : [this.#writes, this.#reads];
-    this.#areReadsNext = !this.#areReadsNext;
-    const next = line.take() ?? other.take();
+    const nowMs = performance.now();
+    const next = (nowMs < this.#turnEndsMs ? this.#line.takeMore() : undefined) ?? this.#nextTurnOfAccount(nowMs);
     if (next !== undefined) this.#requestsRun++;
     return next;
   };
+
+  #nextTurnOfAccount(nowMs: number): Run | undefined {
+    const [line, other] = this.#areReadsNext ? [this.#reads, this.#writes] : [this.#writes, this.#reads];
+    this.#areReadsNext = !this.#areReadsNext;
+    this.#line = line.size > 0 ? line : other;
+    this.#turnEndsMs = nowMs + turnOfAccountMs;
+    return this.#line.take();
+  }
 
   readonly #runSteps = (): void => {
     const nowMs = performance.now();

@@ -132,7 +132,7 @@ function updateOf<Name extends Changing>(db: Statements, names: readonly Name[])
   const isText = (name: Changing): boolean => texts.some((text) => text === name);
   const isJson = (name: Changing): boolean => json.some((one) => one === name);
   return db.prepareForRows<'accountId' | 'id' | 'previousVersion' | Name>(
-    `WITH given AS MATERIALIZED (SELECT * FROM :rows),
+    `WITH given AS MATERIALIZED (SELECT given.* FROM :rows),
         changed AS (UPDATE conversations SET ${assigned.join(', ')} FROM given
           WHERE conversations.account_id = given.account_id AND conversations.id = given.id
             AND conversations.version = given.previous_version RETURNING 1)

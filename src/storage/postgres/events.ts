@@ -141,7 +141,7 @@ export function eventWrites(db: Statements, onAppend: (accountId: string) => voi
   );
   // Fails where the end of a log is another one than its transaction knows.
   const appendKnown = db.prepareForRows(
-    `WITH given AS MATERIALIZED (SELECT * FROM :rows),
+    `WITH given AS MATERIALIZED (SELECT given.* FROM :rows),
         added AS (INSERT INTO events (account_id, sequence, id, type, conversation_id, visitor_hash, timestamp, data)
           SELECT account_id, sequence, id, type, conversation_id, visitor_hash, timestamp, data FROM given),
         logs AS (SELECT account_id, count(*) AS count, max(sequence) AS last FROM given GROUP BY account_id),

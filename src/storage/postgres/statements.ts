@@ -138,8 +138,11 @@ class RowsStatement<Name extends string> {
     this.#names = [...texts, ...numbers, ...json];
     // Where a column is narrower, PostgreSQL casts.
     const types = [...texts.map(() => 'text'), ...numbers.map(() => 'bigint'), ...json.map(() => 'json')];
-    const lists = types.map((type, index) => `$${index + 1}::${type}[]`);
-    const rows = `unnest(${lists.join(', ')}) WITH ORDINALITY AS given (${this.#names.map(columnOf).join(', ')}, at)`;
+    const lists = types.map((type, index) => `$${index + 1}::${type}[] AS list${index}`);
+    // OFFSET keeps PostgreSQL from looking at how long the lists are: else it would plan the statement anew each time.
+    const rows = `(SELECT ${lists.join(', ')} OFFSET 0) AS lists
+      CROSS JOIN LATERAL unnest(${types.map((_, index) => `list${index}`).join(', ')})
+        WITH ORDINALITY AS given (${this.#names.map(columnOf).join(', ')}, at)`;
     this.text = sql.replaceAll(':rows', rows);
   }
 

@@ -1,6 +1,6 @@
 /**
- * A queue that is fair by account: one item of each account in turn, those of one account in the order they came. An
- * item that turned out to take as long as many can be counted as so many.
+ * A queue that is fair by account: one item of each account in turn, or as many as its turn has time for, those of one
+ * account in the order they came. An item that turned out to take as long as many can be counted as so many.
  */
 export class FairQueue<T> {
   /** The items by account; the account whose turn it is comes first. */
@@ -71,10 +71,13 @@ export class FairQueue<T> {
     this.#byAccount.set(accountId, items);
   }
 
-  /** About how many items would be taken before the next one of this account: it shares the queue with all others. */
-  before(accountId: string): number {
+  /**
+   * About how many items would be taken before the next one of this account: it shares the queue with all others.
+   * @param inTurn how many are taken of an account in a turn
+   */
+  before(accountId: string, inTurn = 1): number {
     const own = this.#byAccount.get(accountId)?.length ?? 0;
-    return Math.min(this.#size, (own + 1) * this.#byAccount.size);
+    return Math.min(this.#size, Math.ceil((own + 1) / inTurn) * this.#byAccount.size * inTurn);
   }
 
   /** Removes and returns the items for which this holds. */

@@ -82,7 +82,10 @@ export class Scheduler {
 
   /** How long the next request of this account is expected to wait. */
   waitMs(accountId: string): number {
-    return (this.#reads.before(accountId) + this.#writes.before(accountId)) * this.#requestCost.eachMs;
+    const { eachMs } = this.#requestCost;
+    if (eachMs === 0) return 0; // nothing has run yet
+    const inTurn = Math.max(1, Math.floor(turnOfAccountMs / eachMs));
+    return (this.#reads.before(accountId, inTurn) + this.#writes.before(accountId, inTurn)) * eachMs;
   }
 
   /** To be called with each connection that is accepted. */
@@ -187,9 +190,11 @@ export class Scheduler {
   #nextTurnOfAccount(nowMs: number): Run | undefined {
     const [line, other] = this.#areReadsNext ? [this.#reads, this.#writes] : [this.#writes, this.#reads];
     this.#areReadsNext = !this.#areReadsNext;
-    this.#line = line.size > 0 ? line : other;
+    const taken = line.size > 0 ? line : other;
+    if (taken.size === 0) return undefined;
+    this.#line = taken;
     this.#turnEndsMs = nowMs + turnOfAccountMs;
-    return this.#line.take();
+    return taken.take();
   }
 
   readonly #runSteps = (): void => {

@@ -195,7 +195,8 @@ function isSlower(p99Ms: Readonly<Record<string, number[]>>, peer: string): bool
 function inWords(): string {
   return `Medians of ${plan.rounds} round(s) of ${plan.seconds} s in fresh processes on fresh files, the order reversed each round; all values in
 brackets. ${plan.connections} connections ask for any of ${amounts.conversations} conversations of ${amounts.accounts} accounts, by chance. Each peer looks the
-API key up by its SHA-256 in the database, gives the request an id, says what is left of the limit and logs a JSON line.
+API key up by its SHA-256 in the database, gives the request an id, says what is left of the limit, logs a JSON line, and
+answers with the same body.
 What the peers do not do: sync each write to the disk before the response (but on PostgreSQL, which does), share a limit
 that is exact among processes and restarts, log events and deliver them to webhooks, count for reports, and check
 idempotency keys and versions. \`fastify-same-writes\` does the first, and writes events, words to search for and counts. The

@@ -27,6 +27,25 @@ test('an account that comes later waits for one item of each other account', () 
   expect(takeAll(queue)).toEqual(['a2', 'b1', 'a3']);
 });
 
+test('an account can have more items in its turn, and then waits for one of each other account', () => {
+  const queue = queueOf(['a', 'a1'], ['a', 'a2'], ['a', 'a3'], ['b', 'b1']);
+  expect(queue.take()).toBe('a1');
+  expect(queue.takeMore()).toBe('a2');
+  expect(takeAll(queue)).toEqual(['b1', 'a3']);
+  expect(queue.takeMore()).toBeUndefined();
+  queue.push('b', 'b2');
+  expect(queue.takeMore(), 'it is not the turn of b, but a has nothing').toBeUndefined();
+  expect(queue.size).toBe(1);
+});
+
+test('of an account that has several items in a turn, so many more come before the next of another', () => {
+  const items = Array.from({ length: 50 }, (_, index): [string, string] => ['a', `a${index}`]);
+  const queue = queueOf(...items, ['b', 'b1']);
+  expect(queue.before('c')).toBe(2);
+  expect(queue.before('c', 10)).toBe(20);
+  expect(queue.before('c', 100)).toBe(51);
+});
+
 test('an account whose item took as long as three is passed over for two turns, unless nobody else waits', () => {
   const queue = queueOf(['a', 'a1'], ['a', 'a2'], ['a', 'a3'], ['b', 'b1'], ['b', 'b2'], ['b', 'b3'], ['b', 'b4']);
   expect(queue.take()).toBe('a1');

@@ -24,6 +24,8 @@ export type RowValue = string | number | null;
 /** A statement that writes any number of rows. */
 export interface RowsText {
   readonly text: string;
+  /** Of two that have rows, the one with the lower number is sent first. */
+  readonly order: number;
   /** The values of `$1`, `$2` … */
   valuesOf(rows: readonly (readonly RowValue[])[]): unknown[];
   /** Makes another error of one of PostgreSQL. */
@@ -47,7 +49,8 @@ export interface Queries {
   send(text: string, values: readonly unknown[], explain?: (error: unknown) => never): Promise<unknown> | undefined;
   /**
    * The same for one of the rows that a statement writes: it is sent before the next other statement, with all rows for it
-   * that were given until then. So rows must not depend on what another statement for rows writes.
+   * that were given until then. So rows must not depend on what a statement for rows writes that comes later in their order,
+   * nor be given twice: that fails, and the works are repeated alone.
    */
   sendRow(statement: RowsText, row: readonly RowValue[]): Promise<unknown> | undefined;
   /**
@@ -150,7 +153,8 @@ let connections = 0;
 function socketOf({ host, port, path }: SocketAddress): Socket {
   const at = connections++ % host.length; // where there are several, the next time another
   const address = path ? { path } : { host: host[at] ?? 'localhost', port: port[at] ?? 5432, noDelay: true };
-  const socket = netConnect(address);
+  const options = { ...address, writableHighWaterMark: turnBytes }; // which its types leave out
+  const socket = netConnect(options);
   sendTogether(socket);
   // So does a proxy whose database is away. The driver would connect again, without a pause, for as long as that lasts.
   socket.once('end', () => {
@@ -159,7 +163,13 @@ function socketOf({ host, port, path }: SocketAddress): Socket {
   return socket;
 }
 
-/** What is written to a socket in one turn of the event loop is sent together: the driver would send each long statement by itself. */
+/** What is written in a turn may be so much before the driver waits for all answers: a transaction's rows are less. */
+const turnBytes = 1024 * 1024;
+
+/**
+ * Sends what is written to a socket at the same time together: the driver would send each long statement by itself. That
+ * it does where the connection is encrypted.
+ */
 function sendTogether(socket: Socket): void {
   const write = socket.write.bind(socket);
   let isCorked = false;
@@ -167,10 +177,11 @@ function sendTogether(socket: Socket): void {
     if (!isCorked) {
       isCorked = true;
       socket.cork();
-      setImmediate(() => {
+      const uncork = (): void => {
         isCorked = false;
         socket.uncork();
-      });
+      };
+      queueMicrotask(() => process.nextTick(uncork)); // a tick queued by a microtask runs after all microtasks
     }
     return write(...args);
   }) as Socket['write'];

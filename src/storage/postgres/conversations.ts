@@ -121,16 +121,16 @@ export function conversationReads(db: Statements): ConversationReads {
 }
 
 /** Of the columns that change, those of texts, and those of JSON. The others are numbers. */
-const texts = ['status', 'subject', 'externalId', ...forFilters] as const;
-const json = ['visitor', 'assignee', 'tags', 'metadata', 'lastMessage'] as const;
+const textColumns = ['status', 'subject', 'externalId', ...forFilters] as const;
+const jsonColumns = ['visitor', 'assignee', 'tags', 'metadata', 'lastMessage'] as const;
 
 type Changing = (typeof changingOtherwise | typeof changingByMessage | typeof forFilters)[number];
 
 /** Changes columns of conversations, and fails where one has another version than the previous one. */
 function updateOf<Name extends Changing>(db: Statements, names: readonly Name[]) {
   const assigned = names.map(columnOf).map((column) => `${column} = given.${column}`);
-  const isText = (name: Changing): boolean => texts.some((text) => text === name);
-  const isJson = (name: Changing): boolean => json.some((one) => one === name);
+  const isText = (name: Changing): boolean => textColumns.some((text) => text === name);
+  const isJson = (name: Changing): boolean => jsonColumns.some((one) => one === name);
   return db.prepareForRows<'accountId' | 'id' | 'previousVersion' | Name>(
     `WITH given AS MATERIALIZED (SELECT given.* FROM :rows),
         changed AS (UPDATE conversations SET ${assigned.join(', ')} FROM given

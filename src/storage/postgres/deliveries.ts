@@ -14,7 +14,7 @@ import {
 } from '../rows/deliveries.ts';
 import { alignToIds, toMs } from '../rows/values.ts';
 import { toWebhook, type WebhookRow, webhookColumns } from '../rows/webhooks.ts';
-import { assignments, insertInto } from '../sql.ts';
+import { columnOf } from '../sql.ts';
 import { isBeingErased } from './erasure.ts';
 import { type EventRow, eventColumns, toEvent } from './events.ts';
 import { readRanges } from './ranges.ts';
@@ -154,18 +154,38 @@ function backlogReads(db: Statements): Pick<DeliveryReads, 'due' | 'backlog'> {
 /** @param onDue called with a webhook that may have a delivery due; the transaction may still be rolled back */
 export function deliveryWrites(db: Statements, onDue: (accountId: string, webhookId: string) => void): DeliveryWrites {
   // Null, which is refused, where there is no such webhook or delivery.
-  const insert = db.prepare(
-    insertInto('deliveries', ['accountId', ...deliveryColumns], {
-      webhookId: '(SELECT id FROM webhooks WHERE account_id = :accountId AND id = :webhookId)',
-    }),
+  const columns = deliveryColumns.map(columnOf).join(', ');
+  const insert = db.prepareForRows<'accountId' | 'webhookId' | (typeof deliveryColumns)[number]>(
+    `INSERT INTO deliveries (account_id, webhook_id, ${columns})
+      SELECT account_id, (SELECT id FROM webhooks WHERE account_id = given.account_id AND id = given.webhook_id), ${columns}
+        FROM :rows`,
+    {
+      texts: ['accountId', 'webhookId', 'id', 'eventId', 'eventType', 'status', 'trigger', 'traceparent'],
+      numbers: ['eventSequence', 'attemptCount', 'step', 'dueAt', 'createdAt', 'completedAt'],
+      json: ['sample'],
+    },
   );
-  const update = db.prepare(
-    `UPDATE deliveries SET ${assignments(changingOfDelivery)} WHERE account_id = :accountId AND id = :id`,
+  const assigned = changingOfDelivery.map(columnOf).map((column) => `${column} = given.${column}`);
+  // Fails where a delivery is changed twice: of two rows for it, PostgreSQL would take any.
+  const update = db.prepareForRows<'accountId' | 'id' | (typeof changingOfDelivery)[number]>(
+    `WITH given AS MATERIALIZED (SELECT given.* FROM :rows),
+        changed AS (UPDATE deliveries SET ${assigned.join(', ')} FROM given
+          WHERE deliveries.account_id = given.account_id AND deliveries.id = given.id RETURNING 1)
+      SELECT 1 / (count(*) = count(DISTINCT (account_id, id)))::integer FROM given`,
+    {
+      texts: ['accountId', 'id', 'status', 'trigger'],
+      numbers: ['attemptCount', 'step', 'dueAt', 'completedAt'],
+    },
   );
-  const insertAttempt = db.prepare(
-    insertInto('attempts', ['deliveryId', ...attemptColumns, 'responseBody'], {
-      accountId: '(SELECT account_id FROM deliveries WHERE id = :deliveryId)',
-    }),
+  const ofAttempt = attemptColumns.map(columnOf).join(', ');
+  const insertAttempt = db.prepareForRows<'deliveryId' | 'responseBody' | (typeof attemptColumns)[number]>(
+    `INSERT INTO attempts (account_id, delivery_id, response_body, ${ofAttempt})
+      SELECT (SELECT account_id FROM deliveries WHERE id = given.delivery_id), delivery_id, response_body, ${ofAttempt}
+        FROM :rows`,
+    {
+      texts: ['deliveryId', 'id', 'trigger', 'error', 'responseBody'],
+      numbers: ['number', 'startedAt', 'durationMs', 'responseStatus'],
+    },
   );
   return {
     ...claims(db),

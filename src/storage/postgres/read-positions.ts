@@ -48,17 +48,29 @@ export function readPositionWrites(db: Statements): ReadPositionWrites {
     insertInto('unread_conversations', ['accountId', 'reader', 'conversationId', 'lastActivityAt']),
   );
   const removeUnread = db.prepare(`DELETE FROM unread_conversations WHERE ${ofConversation} AND reader = :reader`);
-  const putAtEnd = db.prepare(
-    `WITH known AS MATERIALIZED (SELECT reader, move FROM read_positions WHERE ${ofConversation}),
-        first AS (SELECT reader FROM known WHERE (SELECT count(*) FROM known) >= ${maxReadPositions}
-          AND NOT EXISTS (SELECT 1 FROM known WHERE reader = :reader) ORDER BY move LIMIT 1),
-        removed AS (DELETE FROM read_positions WHERE ${ofConversation} AND reader = (SELECT reader FROM first)),
-        read AS (DELETE FROM unread_conversations
-          WHERE ${ofConversation} AND (reader = :reader OR reader = (SELECT reader FROM first)))
+  // The one that has not moved for longest gives way where there are too many, and the reader has none yet.
+  const putAtEnd = db.prepareForRows(
+    `WITH given AS MATERIALIZED (SELECT given.* FROM :rows),
+        known AS MATERIALIZED (SELECT account_id, conversation_id, read_positions.reader, move,
+            count(*) OVER conversation AS count, max(move) OVER conversation AS last_move,
+            row_number() OVER (conversation ORDER BY move) AS place,
+            bool_or(read_positions.reader = given.reader) OVER conversation AS has_own
+          FROM given JOIN read_positions USING (account_id, conversation_id)
+          WINDOW conversation AS (PARTITION BY account_id, conversation_id)),
+        gone AS (SELECT account_id, conversation_id, reader FROM known
+          WHERE place = 1 AND count >= ${maxReadPositions} AND NOT has_own),
+        removed AS (DELETE FROM read_positions AS old USING gone WHERE old.account_id = gone.account_id
+          AND old.conversation_id = gone.conversation_id AND old.reader = gone.reader),
+        read AS (DELETE FROM unread_conversations AS unread
+          USING (SELECT account_id, conversation_id, reader FROM given UNION ALL SELECT * FROM gone) AS done
+          WHERE unread.account_id = done.account_id AND unread.conversation_id = done.conversation_id
+            AND unread.reader = done.reader)
       INSERT INTO read_positions (account_id, conversation_id, reader, sequence, read_at, move)
-        SELECT :accountId, :conversationId, :reader, :sequence::bigint, :readAt::bigint, coalesce(max(move), 0) + 1 FROM known
+        SELECT account_id, conversation_id, given.reader, given.sequence, given.read_at, coalesce(known.last_move, 0) + 1
+          FROM given LEFT JOIN known USING (account_id, conversation_id) WHERE known.place IS NULL OR known.place = 1
       ON CONFLICT (account_id, conversation_id, reader)
         DO UPDATE SET sequence = excluded.sequence, read_at = excluded.read_at, move = excluded.move`,
+    { texts: ['accountId', 'conversationId', 'reader'], numbers: ['sequence', 'readAt'] },
   );
   return {
     moveToEnd: async (accountId, { id: conversationId, messageCount }, reader, readAt) => {

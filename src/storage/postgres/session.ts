@@ -221,10 +221,12 @@ export class Session implements Queries {
   /** Sends the rows that wait, before the next statement. */
   #sendRows(): void {
     this.#requireWhole();
-    for (const [statement, rows] of this.#rows) {
+    if (this.#rows.size === 0) return;
+    const waiting = [...this.#rows].sort(([one], [other]) => one.order - other.order);
+    this.#rows.clear();
+    for (const [statement, rows] of waiting) {
       this.#keep(this.#tell(statement.text, statement.valuesOf(rows)).catch(statement.explain));
     }
-    this.#rows.clear();
   }
 
   #requireWhole(): void {

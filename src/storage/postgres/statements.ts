@@ -16,6 +16,7 @@ const maxTexts = 500;
 /** The statements on one connection, or on any of a pool. */
 export class Statements {
   readonly queries: Queries;
+  #writers = 0;
   readonly #byText = new Map<string, Statement<never>>();
 
   constructor(queries: Queries) {
@@ -31,7 +32,8 @@ export class Statements {
   }
 
   /**
-   * A statement that writes rows, in which `:rows` stands for a table of them: see `RowsStatement`.
+   * A statement that writes rows, in which `:rows` stands for a table of them: see `RowsStatement`. Of several, the one is
+   * sent first that was prepared first.
    * @param explain makes another error of one of PostgreSQL
    */
   prepareForRows<Name extends string>(
@@ -39,7 +41,7 @@ export class Statements {
     values: RowValues<Name>,
     explain?: (error: unknown) => never,
   ): RowWriter<Name> {
-    return new RowWriter(this.queries, sql, values, explain);
+    return new RowWriter(this.queries, sql, values, { order: this.#writers++, explain });
   }
 
   /** A statement that finds rows by keys, in which `:rows` stands for a table of them; it selects `at`, too. */
@@ -147,7 +149,10 @@ class RowsStatement<Name extends string> {
   }
 
   rowOf(given: GivenRow<Name>): RowValue[] {
-    return this.#names.map((name) => given[name]);
+    return this.#names.map((name) => {
+      if (given[name] === undefined) throw new Error(`No value for ${name} was given`);
+      return given[name];
+    });
   }
 
   /** The values of `$1`, `$2` … */
@@ -162,11 +167,18 @@ class RowsStatement<Name extends string> {
  */
 export class RowWriter<Name extends string> extends RowsStatement<Name> implements RowsText {
   readonly #queries: Queries;
-  readonly explain: ((error: unknown) => never) | undefined;
+  readonly order: number;
+  readonly explain: RowsText['explain'];
 
-  constructor(queries: Queries, sql: string, values: RowValues<Name>, explain?: (error: unknown) => never) {
+  constructor(
+    queries: Queries,
+    sql: string,
+    values: RowValues<Name>,
+    { order, explain }: Pick<RowsText, 'order' | 'explain'>,
+  ) {
     super(sql, values);
     this.#queries = queries;
+    this.order = order;
     this.explain = explain;
   }
 
@@ -183,11 +195,14 @@ export class RowFinder<Row, Name extends string> extends RowsStatement<Name> {
   /** @param sql selects `at`, too */
   constructor(queries: Queries, sql: string, values: RowValues<Name>) {
     super(sql, values);
+    const owner = (values.texts as readonly string[]).indexOf('accountId');
     this.#loader = new DataLoader(
       async (keys) => {
         this.#loader.clearAll(); // who asks from here on is to see what is written meanwhile
         const found: Row[][] = keys.map(() => []);
-        const rows = await queries.query(this.text, this.valuesOf(keys), true);
+        const owners = new Set(keys.map((key) => key[owner]));
+        const accountId = owner >= 0 && owners.size === 1 ? String(keys[0]?.[owner]) : undefined;
+        const rows = await queries.query(this.text, this.valuesOf(keys), true, accountId);
         for (const { at, ...row } of rows) found[Number(at) - 1]?.push(row as Row);
         return found;
       },

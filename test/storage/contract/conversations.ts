@@ -463,6 +463,42 @@ export function conversationsContract(open: () => Promise<OpenedStorage>): void 
       expect(await storage.read.messages.findMany(accountId, [])).toEqual([]);
     });
 
+    test('come back as they were written, whatever is in their texts', async () => {
+      const { storage } = await open();
+      const { id: accountId } = await storedAccount(storage);
+      const texts = [
+        'NULL',
+        'null',
+        '""',
+        '\\',
+        '{a,b}',
+        "it's",
+        'a\nb\tc',
+        ',',
+        ' ',
+        '\\n',
+        '"a\\"b"',
+        '€😀\u0301',
+        '$1',
+        ':rows',
+      ];
+      const conversation = sampleConversation({ messageCount: texts.length });
+      const messages = texts.map((text, index) =>
+        sampleMessage(conversation.id, index + 1, {
+          content: text,
+          clientId: text,
+          author: { id: text, name: text },
+          metadata: { [text]: text },
+        }),
+      );
+      await storage.write(async (tx) => {
+        await tx.conversations.insert(accountId, conversation);
+        for (const message of messages) await tx.messages.insert(accountId, message);
+      }, accountId);
+      const ids = messages.map(({ id }) => id);
+      expect(await storage.read.messages.findMany(accountId, ids)).toEqual(messages);
+    });
+
     test('cannot be inserted into a conversation that does not exist, or with a sequence or an id that is taken', async () => {
       const { storage } = await open();
       const [one, two] = [await storedAccount(storage), await storedAccount(storage)];

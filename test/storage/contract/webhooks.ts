@@ -236,6 +236,27 @@ export function webhooksContract(open: () => Promise<OpenedStorage>): void {
       });
     });
 
+    test('are as the last of the changes left them, whatever units of work did at the same time', async () => {
+      const { storage } = await open();
+      const { accountId, webhook } = await storedWebhook(storage);
+      const [known, added] = [sampleDelivery(webhook.id), sampleDelivery(webhook.id)];
+      await storage.write(async (tx) => tx.deliveries.insert(accountId, known));
+      await Promise.all([
+        storage.write(async (tx) => tx.deliveries.update(accountId, { ...known, step: 2 }), accountId, ['known']),
+        storage.write(
+          async (tx) => {
+            await tx.deliveries.insert(accountId, added);
+            await tx.deliveries.update(accountId, { ...added, step: 3 });
+            await tx.deliveries.update(accountId, { ...added, step: 4 });
+          },
+          accountId,
+          ['added'],
+        ),
+      ]);
+      const stored = await storage.read.deliveries.findMany(accountId, [known.id, added.id]);
+      expect(stored.map((delivery) => delivery?.step)).toEqual([2, 4]);
+    });
+
     test('cannot be inserted for a webhook that does not exist, or twice', async () => {
       const { storage } = await open();
       const { accountId, webhook } = await storedWebhook(storage);

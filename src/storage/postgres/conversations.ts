@@ -16,14 +16,14 @@ import {
 import { type MessageRow, toMessage } from '../rows/messages.ts';
 import { type ReadPositionRow, toReadPositions } from '../rows/read-positions.ts';
 import { alignToIds, fromJson, type Json } from '../rows/values.ts';
-import { columnOf, insertInto } from '../sql.ts';
+import { insertInto } from '../sql.ts';
 import { conversationLists } from './conversation-lists.ts';
 import { erasureReads, erasureWrites } from './erasure.ts';
 import { isDivisionByZero, LostUpdate } from './errors.ts';
 import { newestMessages } from './messages.ts';
 import { ownReadPositions, unreadUpkeep } from './read-positions.ts';
 import { textWrites } from './search-index.ts';
-import { arrayOf, columnsOf, type Statements } from './statements.ts';
+import { arrayOf, assignedRows, columnsOf, type Statements } from './statements.ts';
 import type { conversations } from './tables.ts';
 
 /** What is written with the others and not read: lists are filtered by it. */
@@ -128,12 +128,11 @@ type Changing = (typeof changingOtherwise | typeof changingByMessage | typeof fo
 
 /** Changes columns of conversations, and fails where one has another version than the previous one. */
 function updateOf<Name extends Changing>(db: Statements, names: readonly Name[]) {
-  const assigned = names.map(columnOf).map((column) => `${column} = given.${column}`);
   const isText = (name: Changing): boolean => textColumns.some((text) => text === name);
   const isJson = (name: Changing): boolean => jsonColumns.some((one) => one === name);
   return db.prepareForRows<'accountId' | 'id' | 'previousVersion' | Name>(
     `WITH given AS MATERIALIZED (SELECT given.* FROM :rows),
-        changed AS (UPDATE conversations SET ${assigned.join(', ')} FROM given
+        changed AS (UPDATE conversations SET ${assignedRows(names)} FROM given
           WHERE conversations.account_id = given.account_id AND conversations.id = given.id
             AND conversations.version = given.previous_version RETURNING 1)
       SELECT 1 / ((SELECT count(*) FROM changed) = (SELECT count(*) FROM given))::integer`,

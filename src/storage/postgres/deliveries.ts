@@ -14,11 +14,10 @@ import {
 } from '../rows/deliveries.ts';
 import { alignToIds, toMs } from '../rows/values.ts';
 import { toWebhook, type WebhookRow, webhookColumns } from '../rows/webhooks.ts';
-import { columnOf } from '../sql.ts';
 import { isBeingErased } from './erasure.ts';
 import { type EventRow, eventColumns, toEvent } from './events.ts';
 import { readRanges } from './ranges.ts';
-import { arrayOf, columnsOf, type Statements } from './statements.ts';
+import { arrayOf, assignedRows, columnsOf, insertRows, type Statements } from './statements.ts';
 import type { deliveries } from './tables.ts';
 
 type OwnRow = DeliveryRow & Pick<typeof deliveries.$inferSelect, 'webhookId'>;
@@ -154,22 +153,20 @@ function backlogReads(db: Statements): Pick<DeliveryReads, 'due' | 'backlog'> {
 /** @param onDue called with a webhook that may have a delivery due; the transaction may still be rolled back */
 export function deliveryWrites(db: Statements, onDue: (accountId: string, webhookId: string) => void): DeliveryWrites {
   // Null, which is refused, where there is no such webhook or delivery.
-  const columns = deliveryColumns.map(columnOf).join(', ');
   const insert = db.prepareForRows<'accountId' | 'webhookId' | (typeof deliveryColumns)[number]>(
-    `INSERT INTO deliveries (account_id, webhook_id, ${columns})
-      SELECT account_id, (SELECT id FROM webhooks WHERE account_id = given.account_id AND id = given.webhook_id), ${columns}
-        FROM :rows`,
+    insertRows('deliveries', ['accountId', ...deliveryColumns], {
+      webhookId: '(SELECT id FROM webhooks WHERE account_id = given.account_id AND id = given.webhook_id)',
+    }),
     {
       texts: ['accountId', 'webhookId', 'id', 'eventId', 'eventType', 'status', 'trigger', 'traceparent'],
       numbers: ['eventSequence', 'attemptCount', 'step', 'dueAt', 'createdAt', 'completedAt'],
       json: ['sample'],
     },
   );
-  const assigned = changingOfDelivery.map(columnOf).map((column) => `${column} = given.${column}`);
   // Fails where a delivery is changed twice: of two rows for it, PostgreSQL would take any.
   const update = db.prepareForRows<'accountId' | 'id' | (typeof changingOfDelivery)[number]>(
     `WITH given AS MATERIALIZED (SELECT given.* FROM :rows),
-        changed AS (UPDATE deliveries SET ${assigned.join(', ')} FROM given
+        changed AS (UPDATE deliveries SET ${assignedRows(changingOfDelivery)} FROM given
           WHERE deliveries.account_id = given.account_id AND deliveries.id = given.id RETURNING 1)
       SELECT 1 / (count(*) = count(DISTINCT (account_id, id)))::integer FROM given`,
     {
@@ -177,11 +174,10 @@ export function deliveryWrites(db: Statements, onDue: (accountId: string, webhoo
       numbers: ['attemptCount', 'step', 'dueAt', 'completedAt'],
     },
   );
-  const ofAttempt = attemptColumns.map(columnOf).join(', ');
   const insertAttempt = db.prepareForRows<'deliveryId' | 'responseBody' | (typeof attemptColumns)[number]>(
-    `INSERT INTO attempts (account_id, delivery_id, response_body, ${ofAttempt})
-      SELECT (SELECT account_id FROM deliveries WHERE id = given.delivery_id), delivery_id, response_body, ${ofAttempt}
-        FROM :rows`,
+    insertRows('attempts', ['deliveryId', 'responseBody', ...attemptColumns], {
+      accountId: '(SELECT account_id FROM deliveries WHERE id = given.delivery_id)',
+    }),
     {
       texts: ['deliveryId', 'id', 'trigger', 'error', 'responseBody'],
       numbers: ['number', 'startedAt', 'durationMs', 'responseStatus'],

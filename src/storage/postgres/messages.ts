@@ -2,10 +2,9 @@ import type { Message } from '../../domain/message-record.ts';
 import type { MessageReads, MessageWrites } from '../../domain/storage-port.ts';
 import { type MessageRow, messageColumns, toMessage, toMessageRow } from '../rows/messages.ts';
 import { alignToIds, fromJson, toMs } from '../rows/values.ts';
-import { columnOf } from '../sql.ts';
 import { readRanges } from './ranges.ts';
 import { textWrites } from './search-index.ts';
-import { arrayOf, columnsOf, jsonRows, type Statements } from './statements.ts';
+import { arrayOf, columnsOf, insertRows, jsonRows, type Statements } from './statements.ts';
 import type { conversations } from './tables.ts';
 
 type OwnRow = MessageRow & Pick<Message, 'conversationId'>;
@@ -94,9 +93,10 @@ export function messageWrites(db: Statements): MessageWrites {
   const texts = textWrites(db);
   // Null, which is refused, where there is no such conversation.
   const insert = db.prepareForRows(
-    `INSERT INTO messages (conversation_id, account_id, ${messageColumns.map(columnOf).join(', ')})
-      SELECT (SELECT id FROM conversations WHERE account_id = given.account_id AND id = given.conversation_id),
-          account_id, ${messageColumns.map(columnOf).join(', ')} FROM :rows`,
+    insertRows('messages', ['accountId', ...messageColumns], {
+      conversationId:
+        '(SELECT id FROM conversations WHERE account_id = given.account_id AND id = given.conversation_id)',
+    }),
     {
       texts: ['accountId', 'conversationId', 'id', 'sender', 'content', 'clientId'],
       numbers: ['sequence', 'createdAt'],

@@ -220,6 +220,25 @@ export class RowFinder<Row, Name extends string> extends RowsStatement<Name> {
   }
 }
 
+/**
+ * An insertion of rows with these columns, for `Statements.prepareForRows`.
+ * @param computed expressions for further columns
+ */
+export function insertRows(
+  table: string,
+  names: readonly string[],
+  computed: Readonly<Record<string, string>> = {},
+): string {
+  const columns = names.map(columnOf);
+  return `INSERT INTO ${table} (${[...Object.keys(computed).map(columnOf), ...columns].join(', ')})
+    SELECT ${[...Object.values(computed), ...columns].join(', ')} FROM :rows`;
+}
+
+/** Assignments to these columns from rows: `url = given.url, updated_at = given.updated_at`. */
+export function assignedRows(names: readonly string[]): string {
+  return names.map((name) => `${columnOf(name)} = given.${columnOf(name)}`).join(', ');
+}
+
 /** Columns of a table by the names that the program has for them: `leads.id, leads.created_at`. */
 export function columnsOf(table: string, names: readonly string[]): string {
   return names.map((name) => `${table}.${columnOf(name)}`).join(', ');

@@ -1,5 +1,5 @@
 import type { ComponentType } from 'preact';
-import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { ServiceError } from '../client/index.ts';
 import { type Connection, Live, pauseMs } from './live.ts';
 import {
@@ -40,7 +40,8 @@ const connections: Readonly<Record<Connection, string>> = {
 function usePath(): readonly string[] {
   const read = (): string[] => location.hash.replace(/^#\//, '').split('/').filter(Boolean).map(decoded);
   const [path, setPath] = useState(read);
-  useEffect(() => {
+  // A layout effect comes with the first drawing: no change can come between.
+  useLayoutEffect(() => {
     const onChange = (): void => setPath(read());
     addEventListener('hashchange', onChange);
     return () => removeEventListener('hashchange', onChange);

@@ -63,6 +63,21 @@ const count = (page: Page, caption: string, expected: number): Promise<string[][
     (rows) => rows.length === expected,
   );
 
+test('the view is that of the address, also if it changes in the moment after the first one is drawn', async (context) => {
+  const { page, errors, account, show } = await open(context);
+  await ask(account, 'POST', '/conversations', { subject: 'A tent' });
+  await page.addInitScript(`new MutationObserver((_, observer) => {
+    if (document.querySelector('nav') === null) return;
+    observer.disconnect();
+    location.hash = '#/events';
+  }).observe(document, { childList: true, subtree: true })`);
+  await page.reload();
+  await count(page, 'Events, newest first', 1);
+  await show('leads');
+  await page.getByText('There are no leads yet.').waitFor();
+  expect(errors).toEqual([]);
+});
+
 test('leads are listed page by page, found by their email address, and appear as they are captured', async (context) => {
   const { page, errors, foreign, account, show } = await open(context);
   await show('leads');

@@ -1,4 +1,4 @@
-import { useEffect, useRef, useState } from 'preact/hooks';
+import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import uPlot from 'uplot';
 import 'uplot/dist/uPlot.min.css';
 import { Table } from '../ui.tsx';
@@ -128,7 +128,7 @@ function shown(value: number | null | undefined, format: (value: number) => stri
 function useColorScheme(): 'light' | 'dark' {
   const query = matchMedia('(prefers-color-scheme: dark)');
   const [isDark, setIsDark] = useState(query.matches);
-  useEffect(() => {
+  useLayoutEffect(() => {
     const onChange = (): void => setIsDark(query.matches);
     query.addEventListener('change', onChange);
     return () => query.removeEventListener('change', onChange);

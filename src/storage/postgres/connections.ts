@@ -23,11 +23,10 @@ export type RowValue = string | number | null;
 
 /** A statement that writes any number of rows. */
 export interface RowsText {
-  readonly text: string;
   /** Of two that have rows, the one with the lower number is sent first. */
   readonly order: number;
-  /** The values of `$1`, `$2` … */
-  valuesOf(rows: readonly (readonly RowValue[])[]): unknown[];
+  /** What is sent for these rows, with the values of `$1`, `$2` … */
+  on(rows: readonly (readonly RowValue[])[]): { readonly text: string; readonly values: readonly RowValue[] };
   /** Makes another error of one of PostgreSQL. */
   readonly explain: ((error: unknown) => never) | undefined;
 }

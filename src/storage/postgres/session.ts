@@ -133,7 +133,10 @@ export class Session implements Queries {
   }
 
   sendRow(statement: RowsText, row: readonly RowValue[]): Promise<unknown> | undefined {
-    if (this.#isCareful) return this.change(statement.text, statement.valuesOf([row])).catch(statement.explain);
+    if (this.#isCareful) {
+      const { text, values } = statement.on([row]);
+      return this.change(text, values).catch(statement.explain);
+    }
     this.#requireWhole();
     const rows = this.#rows.get(statement);
     if (rows === undefined) this.#rows.set(statement, [row]);
@@ -225,7 +228,8 @@ export class Session implements Queries {
     const waiting = [...this.#rows].sort(([one], [other]) => one.order - other.order);
     this.#rows.clear();
     for (const [statement, rows] of waiting) {
-      this.#keep(this.#tell(statement.text, statement.valuesOf(rows)).catch(statement.explain));
+      const { text, values } = statement.on(rows);
+      this.#keep(this.#tell(text, values).catch(statement.explain));
     }
   }
 

@@ -130,22 +130,29 @@ interface RowValues<Name extends string> {
 
 type GivenRow<Name extends string> = Readonly<Record<Name, RowValue>>;
 
-/** A statement on any number of rows that the program gives. */
+/**
+ * A statement on any number of rows that the program gives. For one row PostgreSQL has a text of its own, in which it is no
+ * table: most of what a statement on a table of one row costs is that it is one.
+ */
 class RowsStatement<Name extends string> {
-  readonly text: string;
+  readonly #ofOne: string;
+  readonly #ofMany: string;
   readonly #names: readonly Name[];
 
   /** @param sql in which `:rows` stands for a table of the rows, called `given`, where `at` numbers them */
   constructor(sql: string, { texts, numbers = [], json = [] }: RowValues<Name>) {
     this.#names = [...texts, ...numbers, ...json];
+    const columns = this.#names.map(columnOf);
     // Where a column is narrower, PostgreSQL casts.
     const types = [...texts.map(() => 'text'), ...numbers.map(() => 'bigint'), ...json.map(() => 'json')];
+    const values = types.map((type, index) => `$${index + 1}::${type} AS ${columns[index]}`);
+    this.#ofOne = sql.replaceAll(':rows', `(SELECT ${values.join(', ')}, 1 AS at) AS given`);
     const lists = types.map((type, index) => `$${index + 1}::${type}[] AS list${index}`);
     // OFFSET keeps PostgreSQL from looking at how long the lists are: else it would plan the statement anew each time.
     const rows = `(SELECT ${lists.join(', ')} OFFSET 0) AS lists
       CROSS JOIN LATERAL unnest(${types.map((_, index) => `list${index}`).join(', ')})
-        WITH ORDINALITY AS given (${this.#names.map(columnOf).join(', ')}, at)`;
-    this.text = sql.replaceAll(':rows', rows);
+        WITH ORDINALITY AS given (${columns.join(', ')}, at)`;
+    this.#ofMany = sql.replaceAll(':rows', rows);
   }
 
   rowOf(given: GivenRow<Name>): RowValue[] {
@@ -155,9 +162,11 @@ class RowsStatement<Name extends string> {
     });
   }
 
-  /** The values of `$1`, `$2` … */
-  valuesOf(rows: readonly (readonly RowValue[])[]): string[] {
-    return this.#names.map((_, index) => arrayOf(rows.map((row) => row[index] as RowValue)));
+  on(rows: readonly (readonly RowValue[])[]): { text: string; values: readonly RowValue[] } {
+    const [row] = rows;
+    if (row !== undefined && rows.length === 1) return { text: this.#ofOne, values: row };
+    const lists = this.#names.map((_, index) => arrayOf(rows.map((each) => each[index] as RowValue)));
+    return { text: this.#ofMany, values: lists };
   }
 }
 
@@ -202,7 +211,8 @@ export class RowFinder<Row, Name extends string> extends RowsStatement<Name> {
         const found: Row[][] = keys.map(() => []);
         const owners = new Set(keys.map((key) => key[owner]));
         const accountId = owner >= 0 && owners.size === 1 ? String(keys[0]?.[owner]) : undefined;
-        const rows = await queries.query(this.text, this.valuesOf(keys), true, accountId);
+        const { text, values } = this.on(keys);
+        const rows = await queries.query(text, values, true, accountId);
         for (const { at, ...row } of rows) found[Number(at) - 1]?.push(row as Row);
         return found;
       },

@@ -10,7 +10,7 @@ const maxGroupSize = 128;
 /** How many works run at once, at most: what they read arrives together, and one turn of the loop goes on with all. */
 const maxTogether = 16;
 /** How many accounts share a transaction, at most. Should it fail, the works of all of them are repeated. */
-const maxAccounts = 8;
+const maxAccounts = 16;
 /** An account of which more works wait makes good use of a transaction of its own. */
 const maxSharing = 4;
 /** After how long an account has another turn whose lock another node has, if it may not wait for the lock. */
@@ -23,6 +23,8 @@ export interface WriterOptions {
   readonly busyTimeoutMs?: number | undefined;
   /** After how long a group takes no further work but commits. */
   readonly maxGroupMs?: number | undefined;
+  /** How long small works wait, at most, for those before them to be committed. */
+  readonly maxHoldMs?: number | undefined;
   /** How many transactions may run at once. */
   readonly maxSessions?: number | undefined;
   /** Called after each commit, before its promises settle. */
@@ -61,8 +63,8 @@ export interface Writing<Tx> {
  * commits, and one wait for the disk serves everything that arrived during the last one. No promise settles before the
  * commit. Works of the service itself run one after the other, each in a transaction of its own.
  *
- * Where more accounts wait than transactions may run, several share one, each with its next works, if these are small and
- * few. Most of what a message costs is its transaction.
+ * Most of what a message costs is its transaction. So accounts share one, each with its next works, if these are small and
+ * few: those that come while such a transaction runs wait for its end, or for a moment, and share the next one.
  *
  * At most half of the transactions wait for the lock of an account: a node that has come to a halt may have those of many,
  * and others are served meanwhile. The other half only looks whether a lock is free.
@@ -78,6 +80,7 @@ export class Writer<Tx> {
   readonly #open: () => Writing<Tx>;
   readonly #busyTimeoutMs: number;
   readonly #maxGroupMs: number;
+  readonly #maxHoldMs: number;
   readonly #maxSessions: number;
   readonly #onCommit: (touches: Touches) => void;
   readonly #onGroup: (works: number, durationMs: number) => void;
@@ -87,6 +90,12 @@ export class Writer<Tx> {
   /** Of whom there is a group. */
   readonly #running = new Set<string>();
   #groups = 0;
+  /** How many of the groups are of small works, and when the last of these began. */
+  #smallGroups = 0;
+  #smallBeganMs = 0;
+  /** Begins the next of these, if those before it have not ended by then. */
+  #held: NodeJS.Timeout | undefined;
+  #isStarting = false;
   /** Whose next works go alone: another had their lock, or a transaction that they shared has failed. */
   readonly #alone = new Set<string>();
   /** How many groups wait for the lock of their account. */
@@ -105,11 +114,12 @@ export class Writer<Tx> {
   /** @param open makes a session, which is kept and used again */
   constructor(
     open: () => Writing<Tx>,
-    { busyTimeoutMs = 5_000, maxGroupMs = 20, maxSessions = 4, onCommit, onGroup }: WriterOptions = {},
+    { busyTimeoutMs = 5_000, maxGroupMs = 20, maxHoldMs = 30, maxSessions = 4, onCommit, onGroup }: WriterOptions = {},
   ) {
     this.#open = open;
     this.#busyTimeoutMs = busyTimeoutMs;
     this.#maxGroupMs = maxGroupMs;
+    this.#maxHoldMs = maxHoldMs;
     this.#maxSessions = maxSessions;
     this.#maxLocking = Math.max(1, Math.floor(maxSessions / 2));
     this.#onCommit = onCommit ?? (() => {});
@@ -149,7 +159,7 @@ export class Writer<Tx> {
       if (jobs === undefined) this.#waiting.set(accountId, [job]);
       else jobs.push(job);
       this.#waitingCount++;
-      this.#startNext();
+      this.#startSoon();
     });
   }
 
@@ -164,6 +174,16 @@ export class Writer<Tx> {
     return this.#groups === 0 && this.#waitingCount === 0;
   }
 
+  /** Starts groups when everybody has written who does so in this turn of the event loop: they share transactions. */
+  #startSoon(): void {
+    if (this.#isStarting) return;
+    this.#isStarting = true;
+    queueMicrotask(() => {
+      this.#isStarting = false;
+      this.#startNext();
+    });
+  }
+
   /** Starts groups for those who wait, as many as there may be. */
   #startNext(): void {
     while (this.#groups < this.#maxSessions) {
@@ -173,17 +193,29 @@ export class Writer<Tx> {
     }
   }
 
-  /** The account whose turn it is, and those that share its transaction since there are more of them than sessions. */
+  /** The account whose turn it is, and those that share its transaction, if its works are small and few. */
   #nextAccounts(): string[] {
-    const most = Math.min(maxAccounts, Math.ceil(this.#waiting.size / this.#maxSessions));
+    const isHolding = this.#holdsSmall();
     const accountIds: string[] = [];
     for (const accountId of this.#waiting.keys()) {
       if (this.#running.has(accountId) || this.#paused.has(accountId)) continue;
       const mayShare = this.#mayShare(accountId);
-      if (mayShare || accountIds.length === 0) accountIds.push(accountId);
-      if (!mayShare || accountIds.length >= most) break;
+      if (!mayShare && accountIds.length === 0) return [accountId];
+      if (mayShare && !isHolding) accountIds.push(accountId);
+      if (accountIds.length >= maxAccounts) break;
     }
     return accountIds;
+  }
+
+  /** Whether small works wait for those before them, until there are enough for a transaction. */
+  #holdsSmall(): boolean {
+    const leftMs = this.#smallBeganMs + this.#maxHoldMs - performance.now();
+    if (this.#smallGroups === 0 || this.#waiting.size >= maxAccounts || leftMs <= 0) return false;
+    this.#held ??= setTimeout(() => {
+      this.#held = undefined;
+      this.#startNext();
+    }, leftMs);
+    return true;
   }
 
   /** Whether an account has little to do, and next what is small. */
@@ -194,9 +226,13 @@ export class Writer<Tx> {
 
   /** Runs one group, of one account or of several. Never rejects. */
   async #serve(accountIds: readonly string[]): Promise<void> {
+    const isSmall = accountIds.every((accountId) => this.#mayShare(accountId));
     for (const accountId of accountIds) this.#running.add(accountId);
     this.#groups++;
-    await Promise.resolve(); // those who write in the same turn of the event loop share the transaction
+    if (isSmall) {
+      this.#smallGroups++;
+      this.#smallBeganMs = performance.now();
+    }
     const writing = this.#idle.pop() ?? this.#opened();
     const startedMs = performance.now();
     const done =
@@ -211,6 +247,7 @@ export class Writer<Tx> {
     }
     this.#idle.push(writing);
     this.#groups--;
+    if (isSmall) this.#smallGroups--;
     for (const accountId of accountIds) {
       this.#running.delete(accountId);
       if (!this.#alone.has(accountId)) this.#putLast(accountId); // else it was not its turn yet

@@ -367,6 +367,21 @@ describe('small works of several accounts', () => {
     }
   });
 
+  test('do not wait again and again for one that waits for the lock of its account', async () => {
+    const { storage, url, accountIds } = await openScene(2, { maxSessions: 4, maxHoldMs: 1_000 });
+    const [locked = '', free = ''] = accountIds;
+    const works = await clientOf(url).begin(async (tx) => {
+      await tx`SELECT 1 FROM account_totals WHERE account_id = ${locked} FOR UPDATE`;
+      const work = start(storage, locked);
+      await storage.read.conversations.count(locked, {}); // not in the same turn
+      const startedMs = performance.now();
+      for (let sent = 0; sent < 5; sent++) await start(storage, free);
+      expect(performance.now() - startedMs, 'the first waits, and no other').toBeLessThan(3_000);
+      return [[work]]; // in a list, since a transaction waits for the promises that it returns
+    });
+    await Promise.all(works.flat());
+  });
+
   test('do not share one if they do not say so, and may be large', async () => {
     const { storage, accountIds, begun } = await openScene(4);
     const count = (accountId: string) => storage.write(async (tx) => tx.conversations.count(accountId, {}), accountId);

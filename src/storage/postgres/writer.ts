@@ -90,10 +90,9 @@ export class Writer<Tx> {
   /** Of whom there is a group. */
   readonly #running = new Set<string>();
   #groups = 0;
-  /** How many of the groups are of small works, and when the last of these began. */
-  #smallGroups = 0;
-  #smallBeganMs = 0;
-  /** Begins the next of these, if those before it have not ended by then. */
+  /** When each of the groups of small works began that have not ended. */
+  readonly #smallGroups: number[] = [];
+  /** Begins the next of them, if those before it have not ended by then. */
   #held: NodeJS.Timeout | undefined;
   #isStarting = false;
   /** Whose next works go alone: another had their lock, or a transaction that they shared has failed. */
@@ -209,8 +208,8 @@ export class Writer<Tx> {
 
   /** Whether small works wait for those before them, until there are enough for a transaction. */
   #holdsSmall(): boolean {
-    const leftMs = this.#smallBeganMs + this.#maxHoldMs - performance.now();
-    if (this.#smallGroups === 0 || this.#waiting.size >= maxAccounts || leftMs <= 0) return false;
+    const leftMs = Math.max(0, ...this.#smallGroups) + this.#maxHoldMs - performance.now();
+    if (leftMs <= 0 || this.#smallGroups.length === 0 || this.#waiting.size >= maxAccounts) return false;
     this.#held ??= setTimeout(() => {
       this.#held = undefined;
       this.#startNext();
@@ -226,15 +225,12 @@ export class Writer<Tx> {
 
   /** Runs one group, of one account or of several. Never rejects. */
   async #serve(accountIds: readonly string[]): Promise<void> {
+    const startedMs = performance.now();
     const isSmall = accountIds.every((accountId) => this.#mayShare(accountId));
+    if (isSmall) this.#smallGroups.push(startedMs);
     for (const accountId of accountIds) this.#running.add(accountId);
     this.#groups++;
-    if (isSmall) {
-      this.#smallGroups++;
-      this.#smallBeganMs = performance.now();
-    }
     const writing = this.#idle.pop() ?? this.#opened();
-    const startedMs = performance.now();
     const done =
       accountIds.length > 1
         ? await this.#runShared(accountIds, writing)
@@ -247,7 +243,7 @@ export class Writer<Tx> {
     }
     this.#idle.push(writing);
     this.#groups--;
-    if (isSmall) this.#smallGroups--;
+    if (isSmall) this.#smallGroups.splice(this.#smallGroups.indexOf(startedMs), 1);
     for (const accountId of accountIds) {
       this.#running.delete(accountId);
       if (!this.#alone.has(accountId)) this.#putLast(accountId); // else it was not its turn yet

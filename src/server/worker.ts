@@ -103,6 +103,11 @@ export class WriteTurn {
     this.#begin = undefined;
   }
 
+  /** Whether another one waits for it. */
+  get isAsked(): boolean {
+    return this.#isAsked;
+  }
+
   /** Leaves the turn to who has asked for it. To be called after each transaction. */
   end(): void {
     this.#isWriting = false;

@@ -383,6 +383,43 @@ describe('the event loop', () => {
   });
 });
 
+describe('writers that take turns', () => {
+  test('end theirs when a transaction has ended, before anybody learns how, and take it for each', async () => {
+    const order: string[] = [];
+    const turn = { isAsked: true, take: async () => void order.push('take'), end: () => void order.push('end') };
+    const tools = openNotes({ ...inOneGroup, turn });
+    const { writer, connection, add } = tools;
+    tools.onStatement = (sql) => void order.push(sql);
+    const told = () => void order.push('told');
+    await Promise.all([add('1').then(told), add('2').then(told)]);
+    const steps = order.filter((step) => !/SAVEPOINT|RELEASE|INSERT/.test(step));
+    expect(steps).toEqual(['take', 'BEGIN IMMEDIATE', 'COMMIT', 'end', 'told', 'told']);
+
+    order.length = 0;
+    const losing = writer.write(async () => void connection.exec('ROLLBACK'));
+    await Promise.allSettled([losing, add('3').then(told)]);
+    const ended = order.filter((step) => ['take', 'BEGIN IMMEDIATE', 'COMMIT', 'end', 'told'].includes(step));
+    expect(ended.slice(0, 3)).toEqual(['take', 'BEGIN IMMEDIATE', 'end']);
+    expect(ended.slice(-5)).toEqual(['take', 'BEGIN IMMEDIATE', 'COMMIT', 'end', 'told']);
+  });
+
+  test('yield less to the event loop within a group while another one waits', async () => {
+    const turnsWhile = async (isAsked: boolean): Promise<number> => {
+      const turn = { isAsked, take: async () => {}, end: () => {} };
+      const { add, statements } = openNotes({ ...inOneGroup, turn });
+      let turns = 0;
+      let ticking = setImmediate(function tick() {
+        if (count(statements, 'BEGIN IMMEDIATE') > count(statements, 'COMMIT')) turns++;
+        ticking = setImmediate(tick);
+      });
+      await Promise.all(Array.from({ length: 50 }, (_, index) => add(String(index))));
+      clearImmediate(ticking);
+      return turns;
+    };
+    expect(await turnsWhile(true)).toBeLessThan((await turnsWhile(false)) / 2);
+  });
+});
+
 /** Ways in which SQLite ends a transaction by itself, savepoints and all. */
 const losses: Record<string, (tx: Notes) => void> = {
   'a constraint that rolls back': (tx) => {

@@ -29,9 +29,12 @@ export class Slices {
     return this.#endedMs + performance.now() - this.#startedMs;
   }
 
-  /** Yields to the event loop if the slice is over. */
-  async yieldIfOver(): Promise<void> {
-    if (performance.now() - this.#startedMs >= this.#limitMs) await this.yield();
+  /**
+   * Yields to the event loop if the slice is over.
+   * @param leastMs how long it may last at least
+   */
+  async yieldIfOver(leastMs = 0): Promise<void> {
+    if (performance.now() - this.#startedMs >= Math.max(leastMs, this.#limitMs)) await this.yield();
   }
 
   /** Yields to the event loop. */

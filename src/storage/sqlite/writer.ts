@@ -10,10 +10,12 @@ import type { WorkScope } from './transaction-scope.ts';
 const maxGroupSize = 128;
 /** A group of more than so many yields to the event loop before it commits, which takes longer than a slice. */
 const smallGroup = 8;
+/** How long a slice lasts at least while another process waits for its turn. */
+const awaitedSliceMs = 5;
 
 export interface WriterOptions {
-  /** Is waited for before each transaction, and ended after it, where processes take turns in writing. */
-  readonly turn?: { take(): Promise<void>; end(): void } | undefined;
+  /** Where processes take turns in writing: it is waited for before each transaction, and ended after it. */
+  readonly turn?: WriterTurn | undefined;
   /** How long a unit of work waits for a lock that another process holds. */
   readonly busyTimeoutMs?: number;
   /**
@@ -29,6 +31,13 @@ export interface WriterOptions {
   readonly onCommit?: () => void;
   /** Called after each group with its number of units of work, and how long it held the event loop, commit included. */
   readonly onGroup?: ((works: number, durationMs: number) => void) | undefined;
+}
+
+export interface WriterTurn {
+  take(): Promise<void>;
+  end(): void;
+  /** Whether another process waits for it. */
+  readonly isAsked: boolean;
 }
 
 interface Job<Tx> {
@@ -137,17 +146,14 @@ export class Writer<Tx> {
   /** Commits group after group, with a turn of the event loop in between, until the queue is empty. Never rejects. */
   async #drain(): Promise<void> {
     for (let attempt = 0; this.#queue.size > 0; ) {
-      if (this.#turn !== undefined) await this.#turn.take();
-      const busy = this.#begin();
+      const busy = await this.#begin();
       if (busy === undefined) {
         attempt = 0;
         const startedMs = performance.now();
         const done = await this.#commitGroup(this.#queue);
-        this.#turn?.end();
         await nextTurn();
         this.#cost.add(done, performance.now() - startedMs);
       } else {
-        this.#turn?.end();
         this.#expire(busy);
         await pause(retryDelayMs(attempt++));
       }
@@ -157,13 +163,15 @@ export class Writer<Tx> {
   }
 
   /** @returns undefined when a transaction is open, else the error for which none could be opened */
-  #begin(): unknown {
+  async #begin(): Promise<unknown> {
+    if (this.#turn !== undefined) await this.#turn.take();
     try {
       this.#steps.begin.run();
       this.#onBegin();
       return undefined;
     } catch (error) {
       this.#rollback();
+      this.#turn?.end();
       return error;
     }
   }
@@ -182,7 +190,7 @@ export class Writer<Tx> {
     const alone = size === 1; // it can roll back the whole transaction, and needs no savepoint
     const done: [Job<Tx>, Outcome][] = [];
     while (done.length < size && slices.heldMs <= Math.max(this.#maxGroupMs, slices.limitMs)) {
-      await slices.yieldIfOver();
+      await slices.yieldIfOver(this.#turn?.isAsked ? awaitedSliceMs : 0);
       const job = queue.take();
       if (job === undefined) break;
       const startedMs = performance.now();
@@ -191,14 +199,16 @@ export class Writer<Tx> {
       done.push([job, outcome]);
       if (!this.#connection.inTransaction) {
         // SQLite rolled everything back, as it does on SQLITE_FULL and other errors: nothing of the group was written.
+        this.#turn?.end();
         if (alone) settle(job, failureOf(outcome));
         else await this.#repeatAlone(done.map(([lost]) => lost));
         return done.length;
       }
     }
-    if (done.length > smallGroup) await slices.yield();
+    if (done.length > smallGroup && !this.#turn?.isAsked) await slices.yield();
     const failed = alone && done.some(([, outcome]) => 'error' in outcome);
     const failure = failed ? this.#rollback() : this.#commit();
+    this.#turn?.end();
     this.#onCommit();
     this.#onGroup(done.length, slices.heldMs);
     if (done.length > smallGroup) await slices.yield();
@@ -214,7 +224,7 @@ export class Writer<Tx> {
   async #repeatAlone(group: readonly Job<Tx>[]): Promise<void> {
     for (const job of group) {
       await nextTurn();
-      const busy = this.#begin();
+      const busy = await this.#begin();
       if (busy === undefined) await this.#commitGroup({ size: 1, take: () => job });
       else settle(job, failureOf({ error: busy }));
     }

@@ -10,12 +10,12 @@ import type { WorkScope } from './transaction-scope.ts';
 const maxGroupSize = 128;
 /** A group of more than so many yields to the event loop before it commits, which takes longer than a slice. */
 const smallGroup = 8;
-/** How long a slice lasts at least while another process waits for its turn. */
+/** How long a slice lasts at least while another process waits for its turn: else half of that wait is for the event loop. */
 const awaitedSliceMs = 5;
 
 export interface WriterOptions {
   /** Where processes take turns in writing: it is waited for before each transaction, and ended after it. */
-  readonly turn?: WriterTurn | undefined;
+  readonly turn?: Turn | undefined;
   /** How long a unit of work waits for a lock that another process holds. */
   readonly busyTimeoutMs?: number;
   /**
@@ -33,8 +33,10 @@ export interface WriterOptions {
   readonly onGroup?: ((works: number, durationMs: number) => void) | undefined;
 }
 
-export interface WriterTurn {
+/** The turn to write among processes, of which one has it at a time. */
+export interface Turn {
   take(): Promise<void>;
+  /** Leaves it to who waits for it. */
   end(): void;
   /** Whether another process waits for it. */
   readonly isAsked: boolean;
@@ -63,7 +65,7 @@ export class Writer<Tx> {
   readonly #connection: Connection;
   readonly #steps: ReturnType<typeof prepareSteps>;
   readonly #transactionFor: (scope: WorkScope) => Tx;
-  readonly #turn: WriterOptions['turn'];
+  readonly #turn: Turn | undefined;
   readonly #busyTimeoutMs: number;
   readonly #maxGroupMs: number;
   readonly #slices: Slices;
@@ -162,7 +164,10 @@ export class Writer<Tx> {
     for (const resolve of this.#idle.splice(0)) resolve();
   }
 
-  /** @returns undefined when a transaction is open, else the error for which none could be opened */
+  /**
+   * Takes the turn to write, and keeps it if a transaction could be opened.
+   * @returns undefined if so, else the error for which none could be
+   */
   async #begin(): Promise<unknown> {
     if (this.#turn !== undefined) await this.#turn.take();
     try {

@@ -1,5 +1,5 @@
 import { isValid } from '../domain/api-keys.ts';
-import { type Caller, unauthenticated } from '../domain/caller.ts';
+import { type Caller, scopeSet, unauthenticated } from '../domain/caller.ts';
 import { DomainError } from '../domain/errors.ts';
 import type { Ports } from '../domain/ports.ts';
 import type { FoundApiKey } from '../domain/storage-port.ts';
@@ -68,7 +68,7 @@ function identifiedBy({ key, account }: FoundApiKey): Identified {
       account,
       keyId: key.id,
       credential: 'key',
-      scopes: new Set(key.scopes),
+      scopes: scopeSet(key.scopes),
       expiresAtMs: key.expiresAt === null ? undefined : Date.parse(key.expiresAt),
     },
     lastUsedAt: key.lastUsedAt,
@@ -89,7 +89,7 @@ async function byToken({ storage, tokens, clock }: CredentialStores, token: stri
       account,
       keyId,
       credential: 'token',
-      scopes: new Set(scopes).intersection(new Set(key.scopes)),
+      scopes: scopeSet(key.scopes.filter((scope) => scopes.includes(scope))),
       expiresAtMs: key.expiresAt === null ? expiresAtMs : Math.min(expiresAtMs, Date.parse(key.expiresAt)),
       ...(conversationId === null ? {} : { conversationId }),
       ...(visitor === null ? {} : { visitor }),

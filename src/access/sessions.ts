@@ -18,9 +18,9 @@ const checkMs = 1_000;
 /** Why the service ended a session. */
 export type EndReason = 'credential' | 'shutdown';
 
-interface Session {
-  readonly caller: Caller;
-  readonly end: (reason: EndReason) => void;
+export interface Session {
+  /** Called at most once, and not before `Sessions.open` has returned, when the service ends the session. */
+  endSession(reason: EndReason): void;
 }
 
 /**
@@ -31,7 +31,7 @@ export class Sessions {
   readonly #storage: Storage;
   readonly #clock: Clock;
   readonly #onError: (error: unknown) => void;
-  readonly #byAccount = new Map<string, Set<Session>>();
+  readonly #byAccount = new Map<string, Map<Session, Caller>>();
   #revocations = -1;
   #isFailing = false;
   #stop: (() => void) | undefined;
@@ -49,25 +49,34 @@ export class Sessions {
   }
 
   /**
-   * Opens a session.
-   * @param end called at most once, and never before this returns, when the service ends the session
-   * @returns a function that releases the session; undefined when there is no place for it
+   * Opens a session, until it is closed or ended.
+   * @returns false when there is no place for it
    */
-  open(caller: Caller, end: (reason: EndReason) => void): (() => void) | undefined {
+  open(caller: Caller, session: Session): boolean {
     const accountId = caller.account.id;
     let sessions = this.#byAccount.get(accountId);
     if (sessions === undefined) {
-      sessions = new Set();
+      sessions = new Map();
       this.#byAccount.set(accountId, sessions);
     }
-    if (sessions.size >= maxSessions || !hasPlaceForBound(sessions, caller)) return undefined;
-    const session: Session = { caller, end };
-    sessions.add(session);
+    if (sessions.size >= maxSessions || !hasPlaceForBound(sessions, caller)) return false;
+    sessions.set(session, caller);
     this.#start();
-    if (this.#closing) queueMicrotask(() => this.#end(session, 'shutdown'));
+    if (this.#closing) queueMicrotask(() => this.#end(session, caller, 'shutdown'));
     // The credential may have been revoked after it was checked and before it was watched.
-    else this.#endRevoked([session]).catch(this.#onError);
-    return () => this.#release(session);
+    else this.#endRevoked([[session, caller]]).catch(this.#onError);
+    return true;
+  }
+
+  /** @returns whether it was still open */
+  close({ account }: Caller, session: Session): boolean {
+    const sessions = this.#byAccount.get(account.id);
+    if (sessions?.delete(session) !== true) return false;
+    if (sessions.size === 0) this.#byAccount.delete(account.id);
+    if (this.#byAccount.size > 0) return true;
+    this.#stop?.();
+    this.#stop = undefined;
+    return true;
   }
 
   /**
@@ -81,8 +90,8 @@ export class Sessions {
       ended.abort(); // the client has disconnected, and there will be no further `close` event
       return ended.signal;
     }
-    const release = this.open(caller, (reason) => ended.abort(reason));
-    if (release === undefined) {
+    const session: Session = { endSession: (reason) => ended.abort(reason) };
+    if (!this.open(caller, session)) {
       throw new DomainError(
         'QUOTA_EXCEEDED',
         isBound(caller)
@@ -91,7 +100,7 @@ export class Sessions {
       );
     }
     res.once('close', () => {
-      release();
+      this.close(caller, session);
       ended.abort();
     });
     return ended.signal;
@@ -100,10 +109,10 @@ export class Sessions {
   /** Ends every session, and any opened later, at shutdown. */
   endAll(): void {
     this.#closing = true;
-    for (const session of this.#all()) this.#end(session, 'shutdown');
+    for (const [session, caller] of this.#all()) this.#end(session, caller, 'shutdown');
   }
 
-  #all(): Session[] {
+  #all(): [Session, Caller][] {
     return [...this.#byAccount.values()].flatMap((sessions) => [...sessions]);
   }
 
@@ -122,27 +131,15 @@ export class Sessions {
     };
   }
 
-  /** @returns whether the session was still open */
-  #release(session: Session): boolean {
-    const accountId = session.caller.account.id;
-    const sessions = this.#byAccount.get(accountId);
-    if (sessions?.delete(session) !== true) return false;
-    if (sessions.size === 0) this.#byAccount.delete(accountId);
-    if (this.#byAccount.size > 0) return true;
-    this.#stop?.();
-    this.#stop = undefined;
-    return true;
-  }
-
-  #end(session: Session, reason: EndReason): void {
-    if (this.#release(session)) session.end(reason);
+  #end(session: Session, caller: Caller, reason: EndReason): void {
+    if (this.close(caller, session)) session.endSession(reason);
   }
 
   #endExpired(): void {
     const now = this.#clock.now();
-    for (const session of this.#all()) {
-      const { expiresAtMs } = session.caller;
-      if (expiresAtMs !== undefined && expiresAtMs <= now) this.#end(session, 'credential');
+    for (const [session, caller] of this.#all()) {
+      const { expiresAtMs } = caller;
+      if (expiresAtMs !== undefined && expiresAtMs <= now) this.#end(session, caller, 'credential');
     }
   }
 
@@ -159,21 +156,21 @@ export class Sessions {
     }
   }
 
-  async #endRevoked(sessions: readonly Session[]): Promise<void> {
-    const byKey = Map.groupBy(sessions, ({ caller }) => caller.keyId);
+  async #endRevoked(sessions: readonly (readonly [Session, Caller])[]): Promise<void> {
+    const byKey = Map.groupBy(sessions, ([, caller]) => caller.keyId);
     for (const [keyId, ofKey] of byKey) {
-      const accountId = ofKey[0]?.caller.account.id ?? '';
+      const accountId = ofKey[0]?.[1].account.id ?? '';
       const key = await this.#storage.read.apiKeys.find(accountId, keyId);
       if (key !== undefined && key.revokedAt === null) continue;
-      for (const session of ofKey) this.#end(session, 'credential');
+      for (const [session, caller] of ofKey) this.#end(session, caller, 'credential');
     }
   }
 }
 
-function hasPlaceForBound(sessions: ReadonlySet<Session>, caller: Caller): boolean {
+function hasPlaceForBound(sessions: ReadonlyMap<Session, Caller>, caller: Caller): boolean {
   const binding = bindingOf(caller);
   if (binding === undefined) return true;
-  const bindings = [...sessions].flatMap((session) => bindingOf(session.caller) ?? []);
+  const bindings = [...sessions.values()].flatMap((each) => bindingOf(each) ?? []);
   if (bindings.length >= maxBoundSessions) return false;
   return bindings.filter((each) => each === binding).length < maxSessionsOfBinding;
 }

@@ -40,9 +40,22 @@ export interface Caller {
   readonly traceparent?: string | undefined;
 }
 
+const scopeSets = new Map<string, ReadonlySet<Scope>>();
+
+/**
+ * One set for all callers that have the same scopes: ten thousand sockets hold a caller each.
+ * @param granted in the order of `scopes`, so that there are 256 sets at most
+ */
+export function scopeSet(granted: readonly Scope[]): ReadonlySet<Scope> {
+  const key = granted.join(' ');
+  const known = scopeSets.get(key) ?? new Set(granted);
+  scopeSets.set(key, known);
+  return known;
+}
+
 /** Who operates the service, in the name of an account: with every scope. */
 export function operatorOf(account: Account): Caller {
-  return { account, keyId: 'operator', credential: 'operator', scopes: new Set(scopes) };
+  return { account, keyId: 'operator', credential: 'operator', scopes: scopeSet(scopes) };
 }
 
 /** The visitor that a token is bound to, and who starts the conversations that it starts. */

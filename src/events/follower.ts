@@ -4,7 +4,7 @@ import { type EventFilter, LogEvent } from '../domain/events.ts';
 import type { EventFollower } from '../domain/ports.ts';
 import type { Storage } from '../domain/storage-port.ts';
 import { scheduler } from '../runtime/scheduler.ts';
-import { batchSize, bytesOf, firstBatch, type HeldEvents, type Tail } from './tail.ts';
+import { batchSize, bytesOf, firstBatch, type HeldEvents, type Sleeper, type Tail } from './tail.ts';
 
 /** The most sequences that one read of the storage scans for events that match the filter. */
 const span = 2_000;
@@ -17,11 +17,14 @@ export interface FollowOptions {
   readonly filter: EventFilter;
 }
 
-interface Sources {
+/** What all followers share. */
+export interface Sources {
   readonly storage: Storage;
-  /** Adds a follower to the tail of its account. */
-  readonly join: (wake: () => void) => { tail: Tail; leave: () => void };
   readonly held: HeldEvents;
+  /** Adds a follower to the tail of an account. */
+  readonly join: (accountId: string, follower: Sleeper) => Tail;
+  /** Removes it, however often it is called. */
+  readonly leave: (accountId: string, follower: Sleeper) => void;
 }
 
 /** Events to be yielded, and the last sequence that was scanned for them. */
@@ -37,11 +40,14 @@ interface Held extends Batch {
   readonly timesCleared: number;
 }
 
+const none: readonly LogEvent[] = [];
+const nothing = (): void => {};
+
 /**
  * Reads from the tail where that reaches back far enough, else from the storage. It holds its last batch if there is room
  * for it, and otherwise reads what was given back again.
  */
-export class Follower implements EventFollower, AsyncIterableIterator<readonly LogEvent[], void> {
+export class Follower implements EventFollower, Sleeper, AsyncIterableIterator<readonly LogEvent[], void> {
   readonly #sources: Sources;
   readonly #options: FollowOptions;
   position: number;
@@ -52,8 +58,8 @@ export class Follower implements EventFollower, AsyncIterableIterator<readonly L
   /** Whether the event loop has to turn before the next batch is read. */
   #mustYield = false;
   #isEnded = false;
-  #leave = (): void => {};
-  #wake = (): void => {};
+  /** Ends its wait for events. */
+  #endWait: (events: readonly LogEvent[]) => void = nothing;
 
   constructor(sources: Sources, options: FollowOptions) {
     this.#sources = sources;
@@ -69,8 +75,12 @@ export class Follower implements EventFollower, AsyncIterableIterator<readonly L
   end(): void {
     this.#isEnded = true;
     this.#release();
-    this.#leave(); // the consumer may never ask for another batch
-    this.#wake();
+    this.#sources.leave(this.#options.accountId, this); // the consumer may never ask for another batch
+    this.wake();
+  }
+
+  wake(): void {
+    this.#endWait(none);
   }
 
   [Symbol.asyncIterator](): this {
@@ -98,10 +108,8 @@ export class Follower implements EventFollower, AsyncIterableIterator<readonly L
   }
 
   #join(): Tail {
-    const { tail, leave } = this.#sources.join(() => this.#wake());
-    this.#tail = tail;
-    this.#leave = leave;
-    return tail;
+    this.#tail = this.#sources.join(this.#options.accountId, this);
+    return this.#tail;
   }
 
   /** What was given back of the batch that is held. If the tail was cleared since, or may have to be, some of it may have been erased. */
@@ -114,20 +122,23 @@ export class Follower implements EventFollower, AsyncIterableIterator<readonly L
     return events;
   }
 
-  /** The next events; none if the log has to be looked at again. */
-  async #nextEvents(tail: Tail): Promise<readonly LogEvent[]> {
+  /**
+   * The next events; none if the log has to be looked at again. It is no async function, which would take memory while it
+   * waits.
+   */
+  #nextEvents(tail: Tail): Promise<readonly LogEvent[]> {
     if (this.#mustYield) {
       // A consumer whose socket has gone takes batches at once: without this, it would block the event loop.
       this.#mustYield = false;
-      await nextTurn();
-      return [];
+      return nextTurn(none);
     }
-    if (this.position >= tail.last) {
-      await new Promise<void>((resolve) => {
-        this.#wake = resolve;
-      });
-      return [];
-    }
+    if (this.position < tail.last) return this.#read(tail);
+    return new Promise((resolve) => {
+      this.#endWait = resolve;
+    });
+  }
+
+  async #read(tail: Tail): Promise<readonly LogEvent[]> {
     const { timesCleared } = tail;
     if (tail.after(this.position) === undefined) await tail.reach(this.position);
     const batch = this.#readTail(tail) ?? (await this.#readStorage());

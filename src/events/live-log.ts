@@ -1,8 +1,8 @@
 import type { EventFilter } from '../domain/events.ts';
 import type { EventFollower, LiveEvents } from '../domain/ports.ts';
 import type { Storage } from '../domain/storage-port.ts';
-import { Follower } from './follower.ts';
-import { HeldEvents, Tail, TailBudget } from './tail.ts';
+import { Follower, type Sources } from './follower.ts';
+import { HeldEvents, type Sleeper, Tail, TailBudget } from './tail.ts';
 
 /**
  * The live readers of the log. Replay and live reading are the same: a follower pulls from the log by sequence. A commit
@@ -16,7 +16,8 @@ export class LiveLog implements LiveEvents {
   readonly #onError: (error: unknown) => void;
   readonly #tails = new Map<string, Tail>();
   readonly #budget = new TailBudget();
-  readonly #held = new HeldEvents();
+  /** What all followers share: there may be ten thousand, each of which waits most of the time. */
+  readonly #sources: Sources;
   #erasures = -1;
   #stopWatching: (() => void) | undefined;
 
@@ -24,6 +25,12 @@ export class LiveLog implements LiveEvents {
   constructor(storage: Storage, onError: (error: unknown) => void = () => {}) {
     this.#storage = storage;
     this.#onError = onError;
+    this.#sources = {
+      storage,
+      held: new HeldEvents(),
+      join: (accountId, follower) => this.#join(accountId, follower),
+      leave: (accountId, follower) => this.#leave(accountId, follower),
+    };
   }
 
   /** The number of followers, of all accounts. */
@@ -32,25 +39,26 @@ export class LiveLog implements LiveEvents {
   }
 
   follow(accountId: string, after: number, filter: EventFilter): EventFollower {
-    const join = (wake: () => void) => this.#join(accountId, wake);
-    return new Follower({ storage: this.#storage, join, held: this.#held }, { accountId, after, filter });
+    return new Follower(this.#sources, { accountId, after, filter });
   }
 
-  #join(accountId: string, wake: () => void): { tail: Tail; leave: () => void } {
+  #join(accountId: string, follower: Sleeper): Tail {
     // Watching begins before the first read, so that no commit is missed in between.
     this.#stopWatching ??= this.#storage.watch((touched) => this.#wake(touched?.accountIds));
     const tail = this.#tails.get(accountId) ?? this.#newTail(accountId);
     this.#tails.set(accountId, tail);
-    tail.add(wake);
-    const leave = (): void => {
-      if (!tail.remove(wake) || tail.isFollowed) return;
-      this.#tails.delete(accountId);
-      tail.clear();
-      if (this.#tails.size > 0) return;
-      this.#stopWatching?.();
-      this.#stopWatching = undefined;
-    };
-    return { tail, leave };
+    tail.add(follower);
+    return tail;
+  }
+
+  #leave(accountId: string, follower: Sleeper): void {
+    const tail = this.#tails.get(accountId);
+    if (tail?.remove(follower) !== true || tail.isFollowed) return;
+    this.#tails.delete(accountId);
+    tail.clear();
+    if (this.#tails.size > 0) return;
+    this.#stopWatching?.();
+    this.#stopWatching = undefined;
   }
 
   #newTail(accountId: string): Tail {

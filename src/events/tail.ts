@@ -31,6 +31,12 @@ const retryMs = 1_000;
 /** How many followers are woken in a turn. Each sends an event, which takes about 25 µs. */
 const wokenAtOnce = 100;
 
+/** A reader of a log that waits at its end. */
+export interface Sleeper {
+  /** Called whenever there is something new. */
+  wake(): void;
+}
+
 interface TailOptions {
   readonly budget: TailBudget;
   /** Called when reading fails, once until it succeeds again. */
@@ -41,8 +47,7 @@ interface TailOptions {
 export class Tail {
   readonly #storage: Storage;
   readonly #accountId: string;
-  /** One for each follower, called whenever there is something new. */
-  readonly #wakes = new Set<() => void>();
+  readonly #followers = new Set<Sleeper>();
   /** The last sequence that was read; -1 until the end of the log is known. */
   last = -1;
   /** How often the cache was cleared. */
@@ -68,21 +73,21 @@ export class Tail {
   }
 
   get followers(): number {
-    return this.#wakes.size;
+    return this.#followers.size;
   }
 
   get isFollowed(): boolean {
-    return this.#wakes.size > 0;
+    return this.#followers.size > 0;
   }
 
-  add(wake: () => void): void {
-    this.#wakes.add(wake);
+  add(follower: Sleeper): void {
+    this.#followers.add(follower);
     if (this.last < 0) this.refresh();
   }
 
   /** @returns whether it had been added */
-  remove(wake: () => void): boolean {
-    const removed = this.#wakes.delete(wake);
+  remove(follower: Sleeper): boolean {
+    const removed = this.#followers.delete(follower);
     if (!this.isFollowed) clearTimeout(this.#retry);
     return removed;
   }
@@ -173,9 +178,9 @@ export class Tail {
 
   async #wakeAll(): Promise<void> {
     let count = 0;
-    for (const wake of this.#wakes) {
+    for (const follower of this.#followers) {
       if (count > 0 && count % wokenAtOnce === 0) await scheduler.step(this.#accountId);
-      wake();
+      follower.wake();
       count++;
     }
   }

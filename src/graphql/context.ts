@@ -12,7 +12,6 @@ export interface ContextOptions {
   /** Called when a call of an operation has ended. */
   readonly onCall: (operation: string, code: CallCode, durationMs: number) => void;
   readonly onSlowReader?: (() => void) | undefined;
-  readonly closed?: AbortSignal | undefined;
   readonly budget?: AnswerBudget | undefined;
 }
 
@@ -41,8 +40,7 @@ export class OperationContext implements GraphQLContext {
   readonly caller: Caller;
   readonly timings: ConnectionTimings;
   readonly onSlowReader: (() => void) | undefined;
-  readonly closed: AbortSignal | undefined;
-  readonly budget: AnswerBudget;
+  #budget: AnswerBudget | undefined;
   readonly #ports: Ports;
   readonly #onCall: ContextOptions['onCall'];
   #loaders: Loaders | undefined;
@@ -51,10 +49,14 @@ export class OperationContext implements GraphQLContext {
     this.caller = caller;
     this.timings = options.timings;
     this.onSlowReader = options.onSlowReader;
-    this.closed = options.closed;
-    this.budget = options.budget ?? new AnswerBudget();
+    this.#budget = options.budget;
     this.#ports = ports;
     this.#onCall = options.onCall;
+  }
+
+  get budget(): AnswerBudget {
+    this.#budget ??= new AnswerBudget();
+    return this.#budget;
   }
 
   get loaders(): Loaders {
@@ -94,6 +96,7 @@ export class OperationContext implements GraphQLContext {
   asProperties(): GraphQLContext {
     return {
       ...this,
+      budget: this.budget,
       loaders: this.loaders,
       call: (operation, input, faults) => this.call(operation, input, faults),
       countAsCall: (operation, work) => this.countAsCall(operation, work),

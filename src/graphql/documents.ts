@@ -12,7 +12,7 @@ import { type Caller, isBound } from '../domain/caller.ts';
 import { scheduler } from '../runtime/scheduler.ts';
 import { type CompiledOperation, compileOperation, conditionsIn } from './compile.ts';
 import type { VariableValues } from './execution.ts';
-import { HeldDocuments, type Holdable } from './held-documents.ts';
+import { HeldDocuments, type Hold, type Holdable } from './held-documents.ts';
 import { type Complexity, complexityOf, maxTokens } from './limits.ts';
 import { refuseRepeats } from './repeats.ts';
 import { parseWithinLimits, validateDocument } from './requests.ts';
@@ -210,11 +210,10 @@ export class Documents {
   }
 
   /**
-   * Holds what a subscription needs for as long as it is open.
-   * @returns releases it
+   * Holds what a subscription needs for as long as it is open, until it is released.
    * @throws QUOTA_EXCEEDED when what the owner holds takes too much memory
    */
-  hold(owner: DocumentOwner, subscription: Holdable): () => void {
+  hold(owner: DocumentOwner, subscription: Holdable): Hold {
     return this.#held.hold(keyOf(owner), subscription);
   }
 

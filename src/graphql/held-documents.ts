@@ -19,18 +19,10 @@ export interface Holdable {
   readonly variables: object;
 }
 
-interface Held {
+/** A document, or what is compiled from one, with its memory in bytes. */
+interface Part {
   readonly weight: number;
   holders: number;
-}
-
-/** What an owner holds. */
-interface Holdings {
-  /** By text. */
-  readonly documents: Map<string, PreparedDocument>;
-  readonly held: Map<PreparedDocument | CompiledOperation, Held>;
-  weight: number;
-  subscriptions: number;
 }
 
 /**
@@ -42,59 +34,104 @@ export class HeldDocuments {
   readonly #byOwner = new Map<string, Holdings>();
 
   find(owner: string, source: string): PreparedDocument | undefined {
-    return this.#byOwner.get(owner)?.documents.get(source);
+    return this.#byOwner.get(owner)?.find(source);
   }
 
   /**
    * Counts a subscription and what it holds, until it is released.
-   * @returns releases it
    * @throws QUOTA_EXCEEDED for one too many, and when what the owner holds takes too much memory
    */
-  hold(owner: string, { prepared, compiled, variables }: Holdable): () => void {
-    const holdings: Holdings = this.#byOwner.get(owner) ?? {
-      documents: new Map(),
-      held: new Map(),
-      weight: 0,
-      subscriptions: 0,
-    };
-    if (holdings.subscriptions >= maxSubscriptions) {
+  hold(owner: string, subscription: Holdable): Hold {
+    const holdings = this.#byOwner.get(owner) ?? new Holdings(() => this.#byOwner.delete(owner));
+    const hold = new Hold(holdings, subscription);
+    this.#byOwner.set(owner, holdings);
+    return hold;
+  }
+}
+
+/** What an open subscription holds. A class rather than a closure, since there may be ten thousand at a time. */
+export class Hold {
+  readonly #holdings: Holdings;
+  readonly #prepared: PreparedDocument;
+  readonly #compiled: CompiledOperation;
+  readonly #ofVariables: number;
+
+  constructor(holdings: Holdings, { prepared, compiled, variables }: Holdable) {
+    this.#holdings = holdings;
+    this.#prepared = prepared;
+    this.#compiled = compiled;
+    this.#ofVariables = weightOfVariables(variables);
+    holdings.add(prepared, compiled, this.#ofVariables);
+  }
+
+  /** To be called once. */
+  release(): void {
+    this.#holdings.remove(this.#prepared, this.#compiled, this.#ofVariables);
+  }
+}
+
+/** What an owner holds. */
+class Holdings {
+  readonly #bySource = new Map<string, PreparedDocument>();
+  readonly #parts = new Map<PreparedDocument | CompiledOperation, Part>();
+  readonly #onEmpty: () => void;
+  #weight = 0;
+  #subscriptions = 0;
+
+  constructor(onEmpty: () => void) {
+    this.#onEmpty = onEmpty;
+  }
+
+  find(source: string): PreparedDocument | undefined {
+    return this.#bySource.get(source);
+  }
+
+  add(prepared: PreparedDocument, compiled: CompiledOperation, ofVariables: number): void {
+    if (this.#subscriptions >= maxSubscriptions) {
       throw new DomainError(
         'QUOTA_EXCEEDED',
         `An account may have ${inThousands(maxSubscriptions)} subscriptions open.`,
       );
     }
-    const parts: [PreparedDocument | CompiledOperation, Held][] = [
-      [prepared, holdings.held.get(prepared) ?? { weight: prepared.parsedWeight, holders: 0 }],
-      [compiled, holdings.held.get(compiled) ?? { weight: compiled.weight, holders: 0 }],
-    ];
-    const ofVariables = weightOfVariables(variables);
-    const more = parts.reduce((sum, [, { weight, holders }]) => sum + (holders === 0 ? weight : 0), ofVariables);
-    if (holdings.weight + more > maxWeight) {
+    const document = this.#parts.get(prepared) ?? { weight: prepared.parsedWeight, holders: 0 };
+    const operation = this.#parts.get(compiled) ?? { weight: compiled.weight, holders: 0 };
+    const more = ofVariables + moreFor(document) + moreFor(operation);
+    if (this.#weight + more > maxWeight) {
       throw new DomainError(
         'QUOTA_EXCEEDED',
         `The documents and the long variables of an account’s open subscriptions may take ${maxWeight / mebibyte} MiB of memory. Use the same text with short variables.`,
       );
     }
-    holdings.weight += more;
-    holdings.subscriptions++;
-    for (const [part, held] of parts) {
-      held.holders++;
-      holdings.held.set(part, held);
-    }
-    holdings.documents.set(prepared.source, prepared);
-    this.#byOwner.set(owner, holdings);
-    return () => {
-      holdings.subscriptions--;
-      holdings.weight -= ofVariables;
-      for (const [part, held] of parts) {
-        if (--held.holders > 0) continue;
-        holdings.weight -= held.weight;
-        holdings.held.delete(part);
-        if (holdings.documents.get(prepared.source) === part) holdings.documents.delete(prepared.source);
-      }
-      if (holdings.held.size === 0) this.#byOwner.delete(owner);
-    };
+    this.#weight += more;
+    this.#subscriptions++;
+    document.holders++;
+    operation.holders++;
+    this.#parts.set(prepared, document).set(compiled, operation);
+    this.#bySource.set(prepared.source, prepared);
   }
+
+  remove(prepared: PreparedDocument, compiled: CompiledOperation, ofVariables: number): void {
+    this.#subscriptions--;
+    this.#weight -= ofVariables;
+    this.#releasePart(prepared);
+    this.#releasePart(compiled);
+    if (!this.#parts.has(prepared) && this.#bySource.get(prepared.source) === prepared) {
+      this.#bySource.delete(prepared.source);
+    }
+    if (this.#parts.size === 0) this.#onEmpty();
+  }
+
+  #releasePart(of: PreparedDocument | CompiledOperation): void {
+    const part = this.#parts.get(of);
+    if (part === undefined || --part.holders > 0) return;
+    this.#weight -= part.weight;
+    this.#parts.delete(of);
+  }
+}
+
+/** How much memory one more holder of it takes. */
+function moreFor({ weight, holders }: Part): number {
+  return holders === 0 ? weight : 0;
 }
 
 function weightOfVariables(variables: object): number {

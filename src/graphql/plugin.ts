@@ -244,8 +244,8 @@ export function useGraphQL(
         const { compiled, run: answer } = ready(prepared, args);
         const closed = sessions.openDuring(res, caller);
         if (!closed.aborted) {
-          const release = documents.hold(caller, { prepared, compiled, variables: args.variableValues ?? {} });
-          closed.addEventListener('abort', release);
+          const hold = documents.hold(caller, { prepared, compiled, variables: args.variableValues ?? {} });
+          closed.addEventListener('abort', () => hold.release());
         }
         // Ends without a `complete` message, after which clients would not reconnect.
         closed.addEventListener('abort', () => res.destroy());

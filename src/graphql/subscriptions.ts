@@ -26,12 +26,12 @@ export class EventIterator implements AsyncIterableIterator<LogEvent> {
   }
 
   async next(): Promise<IteratorResult<LogEvent>> {
-    let batch = await this.nextBatch();
+    let batch = await this.#nextBatch();
     if (batch !== undefined) {
       // Its response is computed in a turn of the account. Until then it waits in the log: it may be erased meanwhile.
       this.giveBack(batch[0] as LogEvent);
       await scheduler.step(this.#accountId);
-      batch = await this.nextBatch();
+      batch = await this.#nextBatch();
     }
     if (batch === undefined) return { done: true, value: undefined };
     const [event, second] = batch;
@@ -39,19 +39,27 @@ export class EventIterator implements AsyncIterableIterator<LogEvent> {
     return { done: false, value: event as LogEvent };
   }
 
-  /** The next events; undefined at the end. Events that are not used at once have to be given back. */
-  async nextBatch(): Promise<readonly LogEvent[] | undefined> {
-    this.#watch?.taken();
+  async #nextBatch(): Promise<readonly LogEvent[] | undefined> {
     try {
-      const next = await this.#batches.next();
-      if (next.done === true) this.#end();
-      if (next.done === true || this.#isEnded) return undefined;
-      this.#watch?.given();
-      return next.value;
+      return this.received(await this.pull());
     } catch (error) {
       this.#end();
       throw error;
     }
+  }
+
+  /** Asks for the next events, which `received` unpacks. If it rejects, the iterator has to be returned. */
+  pull(): Promise<IteratorResult<readonly LogEvent[], unknown>> {
+    this.#watch?.taken();
+    return this.#batches.next();
+  }
+
+  /** The events that have come; undefined at the end. Those that are not used at once have to be given back. */
+  received(next: IteratorResult<readonly LogEvent[], unknown>): readonly LogEvent[] | undefined {
+    if (next.done === true) this.#end();
+    if (next.done === true || this.#isEnded) return undefined;
+    this.#watch?.given();
+    return next.value;
   }
 
   /** Returns the last batch to the stream, from this event on. */

@@ -59,6 +59,7 @@ interface Connection {
   doneBytes: number;
   /** Whether nothing more is taken from it, because too many requests wait in all: its last response closes it. */
   isEnding: boolean;
+  readonly onResume: () => void;
 }
 
 export interface ConnectionsOptions {
@@ -115,24 +116,8 @@ export class Connections {
       scheduler.accepted();
       this.#count++;
       if (this.#count > this.#limits.connections && !this.#makeRoom()) socket.destroy();
-      const address = network(socket.remoteAddress ?? '');
-      const connection: Connection = {
-        address,
-        usedAtMs: performance.now(),
-        unanswered: [],
-        isHeld: false,
-        doneBytes: 0,
-        isEnding: false,
-      };
-      this.#open.set(socket, connection);
-      if (this.#open.size > this.#limits.unfinished) this.#watchUnfinished();
-      // Node resumes reading at the end of each request, and to fill its buffer of a body.
-      socket.on('resume', () => {
-        const isFull = connection.unanswered.length >= maxPipelined;
-        if (connection.isHeld || connection.isEnding || isFull || this.#turns.isWaiting(socket)) keepPaused(socket);
-      });
-      this.#turns.accepted(socket);
-      socket.once('close', () => {
+      this.#enter(socket);
+      socket.on('close', () => {
         this.#count--;
         this.#leave(socket);
       });
@@ -186,6 +171,26 @@ export class Connections {
     this.#ended = new Promise((resolve) => {
       NetServer.prototype.close.call(this.#server, () => resolve());
     });
+  }
+
+  #enter(socket: Socket): void {
+    const connection: Connection = {
+      address: network(socket.remoteAddress ?? ''),
+      usedAtMs: performance.now(),
+      unanswered: [],
+      isHeld: false,
+      doneBytes: 0,
+      isEnding: false,
+      // Node resumes reading at the end of each request, and to fill its buffer of a body.
+      onResume: () => {
+        const isFull = connection.unanswered.length >= maxPipelined;
+        if (connection.isHeld || connection.isEnding || isFull || this.#turns.isWaiting(socket)) keepPaused(socket);
+      },
+    };
+    this.#open.set(socket, connection);
+    if (this.#open.size > this.#limits.unfinished) this.#watchUnfinished();
+    socket.on('resume', connection.onResume);
+    this.#turns.accepted(socket);
   }
 
   #take(request: Unanswered): void {
@@ -245,11 +250,13 @@ export class Connections {
     if (connection.isEnding || unanswered.length >= maxPipelined) socket.pause();
   }
 
-  /** From here on, nothing is taken from the connection. */
+  /** From here on, nothing is taken from the connection. If it is a socket now, it may be one of ten thousand that wait. */
   #leave(socket: Socket): void {
-    const { unanswered = [] } = this.#open.get(socket) ?? {};
-    this.#waiting -= Math.max(0, unanswered.length - 1);
+    const connection = this.#open.get(socket);
+    if (connection === undefined) return;
+    this.#waiting -= Math.max(0, connection.unanswered.length - 1);
     this.#open.delete(socket);
+    socket.off('resume', connection.onResume);
   }
 
   #begin(request: Unanswered): void {

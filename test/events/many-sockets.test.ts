@@ -116,8 +116,9 @@ async function takePlaces({ account, rest }: TestAccount, count: number): Promis
   for (let place = 0; place < count; place++) {
     const visitor = { id: `visitor-${Math.floor(place / 20)}`, name: null, email: null };
     for (const each of [caller, { ...caller, visitor }]) {
-      const release = server.app.sessions.open(each, () => {});
-      onTestFinished(() => release?.());
+      const session = { endSession() {} };
+      server.app.sessions.open(each, session);
+      onTestFinished(() => void server.app.sessions.close(each, session));
     }
   }
 }

@@ -17,11 +17,9 @@ const other = { account: { id: 'other' } };
 /** Holds a document as its subscription would. */
 async function hold(documents: Documents, owner: DocumentOwner, source: string, variables = {}): Promise<() => void> {
   const prepared = await documents.prepare(owner, source);
-  return documents.hold(owner, {
-    prepared,
-    variables,
-    compiled: ready(prepared, { variableValues: variables }).compiled,
-  });
+  const { compiled } = ready(prepared, { variableValues: variables });
+  const held = documents.hold(owner, { prepared, variables, compiled });
+  return () => held.release();
 }
 
 const small = '{ account { id } }';

@@ -1,7 +1,8 @@
 import type { Duplex } from 'node:stream';
+import { MessageType, type WebSocket as ProtocolSocket } from 'graphql-ws';
 import type { WebSocket } from 'ws';
 import type { Arrival } from '../../access/admission.ts';
-import type { EndReason } from '../../access/sessions.ts';
+import type { EndReason, Session } from '../../access/sessions.ts';
 import type { Caller } from '../../domain/caller.ts';
 import type { Clock } from '../../domain/ports.ts';
 import { codePoints } from '../../domain/text.ts';
@@ -11,14 +12,7 @@ import { PullWatch } from '../../http/pull-watch.ts';
 import { parsedBytes } from '../../http/request-memory.ts';
 import type { ConnectionTimings } from '../../http/timings.ts';
 import type { UnsentResponses } from '../../http/unsent-responses.ts';
-import {
-  type HeldMessages,
-  Inbox,
-  type InboxSocket,
-  type Message,
-  type MessageHandler,
-  type OperationKind,
-} from './inbox.ts';
+import { type HeldMessages, Inbox, type InboxSocket, type Message, type OperationKind } from './inbox.ts';
 
 /** The codes that the service closes sockets with; graphql-ws and ws close them with others too. */
 export const closeCodes = {
@@ -48,31 +42,44 @@ const maxValues = 1_000;
 /** The longest id of an operation, in characters: it is retained, and sent with each response. */
 const maxIdLength = 256;
 
+/** What all sockets of a server share. */
 export interface ClientSocketOptions {
-  /** The address of the client, in whose name its messages wait until it is authenticated. */
-  readonly address: string;
   readonly timings: ConnectionTimings;
   readonly clock: Clock;
   readonly unsentResponses: UnsentResponses;
   readonly heldMessages: HeldMessages;
   /** Called when either side has ended the socket. It may still have to be closed. */
   readonly onEnd: (socket: ClientSocket) => void;
+  readonly onClose: (socket: ClientSocket) => void;
+  /** Called with what handling a message has failed with. */
+  readonly onError: (error: unknown) => void;
+}
+
+const serverTypes: readonly unknown[] = [MessageType.ConnectionAck, MessageType.Next, MessageType.Error];
+
+/** Whether a message is one that only a server sends. graphql-ws throws at such a message as at a defect of ours. */
+function isOfServer(message: unknown): boolean {
+  return serverTypes.includes((message as { type?: unknown }).type);
 }
 
 /**
- * One client's WebSocket as the protocol uses it. Whatever the client does, the socket uses bounded memory, and it is
- * ended if the client no longer answers pings or no longer reads.
+ * One client's WebSocket as graphql-ws uses it. Whatever the client does, the socket uses bounded memory, and it is
+ * ended if the client no longer answers pings or no longer reads. There may be ten thousand, so it holds few closures.
  */
-export class ClientSocket implements InboxSocket {
+export class ClientSocket implements ProtocolSocket, InboxSocket, Session {
   readonly #webSocket: WebSocket;
   readonly #connection: Duplex;
   readonly #watch: PullWatch;
   readonly #pinging: NodeJS.Timeout;
-  readonly #ended = new AbortController();
   readonly #inbox: Inbox;
   readonly #options: ClientSocketOptions;
+  #handle: ((message: string) => Promise<void>) | undefined;
+  /** The address of the client, in whose name its messages wait until it is authenticated. */
+  readonly address: string;
   /** The account of the socket, once it is authenticated. */
   accountId: string | undefined;
+  /** Whether either side has ended the socket: nothing more is to be computed for it. */
+  isEnded = false;
   #unsent = 0;
   /** Resolvers of the `drained` promises. */
   #waiting: (() => void)[] = [];
@@ -83,11 +90,12 @@ export class ClientSocket implements InboxSocket {
   #freeSinceMs = Number.NEGATIVE_INFINITY;
 
   /** @param connection the stream under the socket */
-  constructor(webSocket: WebSocket, connection: Duplex, options: ClientSocketOptions) {
+  constructor(webSocket: WebSocket, connection: Duplex, address: string, options: ClientSocketOptions) {
     const { pingMs, slowReaderMs } = options.timings;
     this.#options = options;
     this.#webSocket = webSocket;
     this.#connection = connection;
+    this.address = address;
     this.#watch = new PullWatch(slowReaderMs, () => this.close(closeCodes.slowReader, 'Slow reader'));
     this.#inbox = new Inbox(this, options.heldMessages);
     this.#pinging = setInterval(() => this.#ping(), pingMs).unref();
@@ -98,31 +106,40 @@ export class ClientSocket implements InboxSocket {
     });
     // Emitted for an invalid frame: ws closes the socket with the matching code.
     webSocket.on('error', () => this.#end());
-    webSocket.once('close', () => {
+    webSocket.on('close', () => {
       clearInterval(this.#pinging);
       this.#end();
+      options.onClose(this);
     });
   }
 
-  /** Aborts when either side has ended the socket: nothing more is to be computed for it. */
-  get ended(): AbortSignal {
-    return this.#ended.signal;
+  get protocol(): string {
+    return this.#webSocket.protocol;
   }
 
   /** Passes on what the client sends until the socket is ended; what arrives while it closes is ignored. */
-  listen(handler: MessageHandler): void {
+  onMessage(handle: (message: string) => Promise<void>): void {
+    this.#handle = handle;
     this.#webSocket.on('message', (data) => {
-      if (!this.ended.aborted && !this.#inbox.take(String(data), handler)) this.refuse();
+      if (!this.isEnded && !this.#inbox.take(String(data))) this.refuse();
+    });
+  }
+
+  /** No async function, which would take memory for as long as a subscription lasts. */
+  handle(content: unknown): Promise<void> {
+    if (this.#handle === undefined || isOfServer(content)) {
+      this.close(closeCodes.badRequest, 'Invalid message received');
+      return Promise.resolve();
+    }
+    // graphql-ws also takes parsed messages, though its type says otherwise.
+    return this.#handle(content as string).catch((error: unknown) => {
+      this.#options.onError(error);
+      this.close(closeCodes.internal, 'Internal server error');
     });
   }
 
   refuse(): void {
     this.close(closeCodes.tooMany, 'Too many messages are waiting');
-  }
-
-  /** See `ClientSocketOptions.address`. */
-  get address(): string {
-    return this.#options.address;
   }
 
   get owner(): string {
@@ -138,7 +155,7 @@ export class ClientSocket implements InboxSocket {
 
   /** Counts a message that costs no unit of the account's budget, and ends a socket on which there are too many. */
   countFree(): void {
-    if (this.ended.aborted) return;
+    if (this.isEnded) return;
     const nowMs = this.#options.clock.uptimeMs();
     if (nowMs - this.#freeSinceMs >= freeMs) {
       this.#freeSinceMs = nowMs;
@@ -155,8 +172,7 @@ export class ClientSocket implements InboxSocket {
   /** Resolves once the messages are with the operating system, or the socket is no longer open. */
   send(...messages: readonly string[]): Promise<void> {
     const webSocket = this.#webSocket;
-    if (this.ended.aborted || webSocket.readyState !== webSocket.OPEN || messages.length === 0)
-      return Promise.resolve();
+    if (this.isEnded || webSocket.readyState !== webSocket.OPEN || messages.length === 0) return Promise.resolve();
     return new Promise((resolve) => {
       if (this.#unsent === 0) this.#watch.given();
       this.#unsent += messages.length;
@@ -182,14 +198,14 @@ export class ClientSocket implements InboxSocket {
 
   /** Resolves when `isWritable` holds, or the socket has ended. */
   async drained(): Promise<void> {
-    while (!this.isWritable && !this.ended.aborted) {
+    while (!this.isWritable && !this.isEnded) {
       await new Promise<void>((resolve) => {
         this.#waiting.push(resolve);
       });
     }
   }
 
-  close(code: number, reason: string): void {
+  close(code: number = closeCodes.internal, reason = ''): void {
     this.#webSocket.close(code, withinBytes(reason, maxReasonBytes));
     this.#end();
     // The client's close frame would come after all that it has sent, and each message would be unmasked.
@@ -209,10 +225,10 @@ export class ClientSocket implements InboxSocket {
   }
 
   #end(): void {
-    if (this.ended.aborted) return;
+    if (this.isEnded) return;
     this.#watch.taken();
     this.#inbox.clear();
-    this.#ended.abort();
+    this.isEnded = true;
     for (const resolve of this.#waiting.splice(0)) resolve();
     this.#options.onEnd(this);
   }
@@ -220,7 +236,7 @@ export class ClientSocket implements InboxSocket {
   /** A message has been sent: the reader makes progress, so the time for the others starts again. */
   #sent(): void {
     this.#unsent--;
-    if (this.ended.aborted) return;
+    if (this.isEnded) return;
     if (this.#unsent === 0) this.#watch.taken();
     else this.#watch.given();
     this.regulate();
@@ -237,7 +253,7 @@ export class ClientSocket implements InboxSocket {
 
   regulate(): void {
     const webSocket = this.#webSocket;
-    if (this.ended.aborted) return;
+    if (this.isEnded) return;
     if (!this.isWritable || this.#inbox.pauses) webSocket.pause();
     else if (webSocket.isPaused) webSocket.resume();
   }
@@ -260,14 +276,16 @@ export class ClientSocket implements InboxSocket {
 export interface SocketState {
   readonly socket: ClientSocket;
   /** What admission checks; dropped once it has. */
-  arrival?: Arrival | undefined;
+  arrival: Arrival | undefined;
   /** The header `X-Request-Id` of the upgrade request. */
   readonly givenRequestId: string | string[] | undefined;
   /** Identifies the socket in errors and logs; most sockets never need one. */
-  requestId?: string;
+  requestId: string | undefined;
   /** To be called when `connection_init` has arrived. graphql-ws would retain its own timer until the socket closes. */
-  greeted?: (() => void) | undefined;
-  caller?: Caller;
+  greeted: (() => void) | undefined;
+  caller: Caller | undefined;
+  /** Has graphql-ws end what runs on the socket. */
+  endAll: (() => Promise<void>) | undefined;
 }
 
 function messageOf(text: string): Message {

@@ -11,6 +11,7 @@ import type { LogEvent } from '../../domain/events.ts';
 import { scheduler } from '../../runtime/scheduler.ts';
 import type { OperationContext } from '../context.ts';
 import type { Documents, PreparedDocument } from '../documents.ts';
+import type { Hold } from '../held-documents.ts';
 import { asGraphQLError, type ReadyOperation, ready } from '../requests.ts';
 import { EventIterator } from '../subscriptions.ts';
 import { CachedText } from './cached-text.ts';
@@ -25,6 +26,7 @@ type Answer = { readonly json: string } | { readonly result: ExecutionResult };
 export interface Outlet {
   /** Whether more responses may be sent. While not, events wait in the log. */
   readonly isWritable: boolean;
+  readonly isEnded: boolean;
   /** Resolves when `isWritable` holds, or the connection has ended. */
   drained(): Promise<void>;
 }
@@ -58,8 +60,7 @@ export class FanOut {
     if (!(Symbol.asyncIterator in events)) return events;
     if (!(events instanceof EventIterator)) throw new Error('A subscription that does not follow the log');
     try {
-      const { answers, leave } = this.#join(args);
-      return new Subscriber(events, answers, args, leave);
+      return new Subscriber(events, this.#join(args), args);
     } catch (error) {
       await events.return();
       return { errors: [asGraphQLError(error)] };
@@ -67,7 +68,7 @@ export class FanOut {
   }
 
   /** Joins the subscribers of identical subscriptions. */
-  #join(args: SubscriptionArgs): { answers: SharedAnswers; leave: () => void } {
+  #join(args: SubscriptionArgs): Membership {
     const { document, prepared, operationName, variableValues, contextValue } = args;
     const { caller } = contextValue as OperationContext;
     let byKey = this.#byDocument.get(document);
@@ -78,18 +79,22 @@ export class FanOut {
     const variables = variableValues ?? {};
     const key = JSON.stringify([viewOf(caller), operationName ?? null, variables]);
     const answers =
-      byKey.get(key) ?? new SharedAnswers(contextValue as OperationContext, ready(prepared, args), this.#cachedText);
-    const release = this.#documents.hold(caller, { prepared, compiled: answers.operation.compiled, variables });
+      byKey.get(key) ??
+      new SharedAnswers(contextValue as OperationContext, ready(prepared, args), {
+        cachedText: this.#cachedText,
+        onLeft: () => byKey.delete(key),
+      });
+    const hold = this.#documents.hold(caller, { prepared, compiled: answers.operation.compiled, variables });
     byKey.set(key, answers);
     answers.subscribers++;
-    const leave = (): void => {
-      release();
-      if (--answers.subscribers > 0) return;
-      byKey.delete(key);
-      this.#cachedText.empty(caller.account.id, answers);
-    };
-    return { answers, leave };
+    return { answers, hold };
   }
+}
+
+/** What a subscriber shares with others, and what is held for it. */
+interface Membership {
+  readonly answers: SharedAnswers;
+  readonly hold: Hold;
 }
 
 /** Everything that what a caller may see depends on. */
@@ -116,12 +121,25 @@ class SharedAnswers {
   #isFresh = false;
   #turnEndsMs = Number.NEGATIVE_INFINITY;
   readonly #cachedText: CachedText;
+  readonly #onLeft: () => void;
 
-  constructor(context: OperationContext, operation: ReadyOperation, cachedText: CachedText) {
+  /** @param onLeft called when the last subscriber has left */
+  constructor(
+    context: OperationContext,
+    operation: ReadyOperation,
+    { cachedText, onLeft }: { readonly cachedText: CachedText; readonly onLeft: () => void },
+  ) {
     this.#context = context;
     this.operation = operation;
     this.#cachedText = cachedText;
+    this.#onLeft = onLeft;
     this.#accountId = context.caller.account.id;
+  }
+
+  leave(): void {
+    if (--this.subscribers > 0) return;
+    this.#cachedText.empty(this.#accountId, this);
+    this.#onLeft();
   }
 
   /** Resolves when the account has its next turn to compute responses: one for all who wait for it. */
@@ -195,31 +213,30 @@ class Subscriber implements AsyncGenerator<ExecutionResult, void, void> {
   readonly #answers: SharedAnswers;
   readonly #deliver: SubscriptionArgs['deliver'];
   readonly #outlet: Outlet;
-  readonly #leave: () => void;
+  readonly #hold: Hold;
   #ended = false;
 
   constructor(
     events: EventIterator,
-    answers: SharedAnswers,
+    { answers, hold }: Membership,
     { deliver, outlet }: Pick<SubscriptionArgs, 'deliver' | 'outlet'>,
-    leave: () => void,
   ) {
     this.#events = events;
     this.#answers = answers;
     this.#deliver = deliver;
     this.#outlet = outlet;
-    this.#leave = leave;
+    this.#hold = hold;
   }
 
   /** The next response with errors. Those before it, which have none, are delivered meanwhile. */
   async next(): Promise<IteratorResult<ExecutionResult, void>> {
     while (!this.#ended) {
       let batch: readonly LogEvent[] | undefined;
-      // Not in a function of its own, which would cost memory: thousands of idle subscriptions wait here.
+      // Not in an async function of its own, which would cost memory: thousands of idle subscriptions wait here.
       try {
-        batch = await this.#events.nextBatch();
+        batch = this.#events.received(await this.#events.pull());
       } catch (error) {
-        this.#end();
+        await this.return();
         throw error;
       }
       if (batch === undefined) this.#end();
@@ -299,6 +316,7 @@ class Subscriber implements AsyncGenerator<ExecutionResult, void, void> {
   #end(): void {
     if (this.#ended) return;
     this.#ended = true;
-    this.#leave();
+    this.#hold.release();
+    this.#answers.leave();
   }
 }

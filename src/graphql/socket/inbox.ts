@@ -27,17 +27,11 @@ export interface Message {
   /** The type of the message and the id of its operation; both are empty unless it has both. */
   readonly type: string;
   readonly id: string;
-  /** What the handler gets. */
+  /** The parsed message reduced to fields of the protocol, or its text if it is not JSON. */
   readonly content: unknown;
   /** About how many bytes that holds. */
   readonly size: number;
 }
-
-/**
- * Gets the parsed message reduced to protocol fields (it is kept for the operation's lifetime), or the raw text if it
- * is not JSON. Must not reject.
- */
-export type MessageHandler = (message: unknown) => Promise<void>;
 
 /** The socket of an inbox. */
 export interface InboxSocket {
@@ -45,6 +39,8 @@ export interface InboxSocket {
   readonly owner: string;
   /** Reads a message. @returns undefined if it is not to be handled */
   read(text: string): Message | undefined;
+  /** Handles the content of a message, which is kept for the operation's lifetime. It never rejects. */
+  handle(content: unknown): Promise<void>;
   /** Called when `pauses` may have changed. */
   regulate(): void;
   /** Called when there is no room for what a message holds: the socket has to be closed. */
@@ -56,7 +52,6 @@ export interface InboxSocket {
 interface Waiting {
   readonly text: string;
   readonly owner: string;
-  readonly handler: MessageHandler;
 }
 
 interface Running {
@@ -98,10 +93,10 @@ export class Inbox {
   }
 
   /** @returns false if there is no room for the message */
-  take(text: string, handler: MessageHandler): boolean {
+  take(text: string): boolean {
     const { owner } = this.#socket;
     if (this.#waiting.length >= maxRead || !this.#inAll.add(owner, text.length)) return false;
-    this.#waiting.push({ text, owner, handler });
+    this.#waiting.push({ text, owner });
     this.#waitingText += text.length;
     if (!this.#isWorking) void this.#work();
     this.#socket.regulate();
@@ -138,7 +133,7 @@ export class Inbox {
       const next = this.#next();
       if (next === undefined) break;
       const message = this.#socket.read(next.text);
-      if (message !== undefined) await this.#handle(message, next);
+      if (message !== undefined) await this.#handle(message, next.owner);
       while (this.#unadmitted >= maxWaiting) {
         await new Promise<void>((resolve) => {
           this.#onAdmission = resolve;
@@ -157,7 +152,7 @@ export class Inbox {
     return next;
   }
 
-  async #handle({ type, id, content, size }: Message, { owner, handler }: Waiting): Promise<void> {
+  async #handle({ type, id, content, size }: Message, owner: string): Promise<void> {
     let running = this.#running.find((each) => each.id === id);
     if (type === 'subscribe' && running?.isCompleted === true) {
       // A client may use an id again as soon as it has completed the subscription. graphql-ws would lose track of the
@@ -173,7 +168,7 @@ export class Inbox {
       this.#socket.refuse();
       return;
     }
-    const handled = handler(content);
+    const handled = this.#socket.handle(content);
     if (running !== undefined && type === 'complete') running.isCompleted = true;
     if (release !== undefined) this.#begin(id, handled, release);
   }
@@ -182,7 +177,7 @@ export class Inbox {
     const begun: Running = { id, handled, release, isCompleted: false, kind: undefined };
     this.#running = [...this.#running, begun];
     this.#countUnadmitted(1);
-    void handled.finally(() => {
+    void handled.then(() => {
       this.#running = this.#running.filter((each) => each !== begun);
       release();
       if (begun.kind === undefined) this.#countUnadmitted(-1);

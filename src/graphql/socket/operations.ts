@@ -125,8 +125,7 @@ export class SocketOperations {
       contextValue: new OperationContext(this.#ports, caller, {
         timings,
         onCall: this.#onCall,
-        budget,
-        closed: socket.ended,
+        budget: isSubscription ? undefined : budget, // each of its responses has one of its own
       }),
     };
   }
@@ -134,7 +133,7 @@ export class SocketOperations {
 
 /** An operation does not begin after its socket has ended: its credential may have been revoked. */
 function refuseEnded({ socket }: SocketState): void {
-  if (socket.ended.aborted) throw new DomainError('UNAUTHENTICATED', 'The socket has ended.');
+  if (socket.isEnded) throw new DomainError('UNAUTHENTICATED', 'The socket has ended.');
 }
 
 function noRoom(isSubscription: boolean): DomainError {

@@ -4,6 +4,7 @@ import type { Context, ServerOptions } from 'graphql-ws';
 import type { Logger } from 'pino';
 import { type Admission, refuseGone } from '../../access/admission.ts';
 import type { Sessions } from '../../access/sessions.ts';
+import type { Caller } from '../../domain/caller.ts';
 import { DomainError, type ErrorCode, internal, isTrouble } from '../../domain/errors.ts';
 import type { Ports, Telemetry } from '../../domain/ports.ts';
 import { requestIdOf } from '../../http/request-context.ts';
@@ -55,11 +56,11 @@ export function protocolOptions(ports: Ports, options: ProtocolOptions): ServerO
 
     // The arguments of these are what `onSubscribe` has returned.
     async execute(args) {
-      const { prepared, contextValue } = args as SocketArgs;
-      const { caller, budget, closed } = contextValue as OperationContext;
+      const { prepared, contextValue, outlet } = args as SocketArgs;
+      const { caller, budget } = contextValue as OperationContext;
       try {
         return await inRoom(caller.account.id, budget, () => {
-          refuseGone({ isGone: closed?.aborted === true });
+          refuseGone({ isGone: outlet.isEnded });
           return run(prepared, args);
         });
       } catch (error) {
@@ -93,9 +94,10 @@ async function connect(
   extra.greeted?.();
   extra.greeted = undefined;
   const startedMs = performance.now();
+  let caller: Caller;
   const given = connectionParams?.['authorization'] ?? connectionParams?.['Authorization'];
   try {
-    const caller = await admission.identify(typeof given === 'string' ? { ...arrival, authorization: given } : arrival);
+    caller = await admission.identify(typeof given === 'string' ? { ...arrival, authorization: given } : arrival);
     await admission.enter(caller.account.id, false);
     // What came right behind is handled first, and so found to be too early.
     await nextTurn();
@@ -112,10 +114,8 @@ async function connect(
     socket.close(closeCodes.tryAgain, 'Try again later');
     return true;
   }
-  if (socket.ended.aborted) return true;
-  const release = sessions.open(extra.caller, (reason) => socket.endSession(reason));
-  if (release === undefined) socket.close(closeCodes.tooMany, 'Too many sockets');
-  else socket.ended.addEventListener('abort', release);
+  if (socket.isEnded) return true;
+  if (!sessions.open(caller, socket)) socket.close(closeCodes.tooMany, 'Too many sockets');
   return true;
 }
 

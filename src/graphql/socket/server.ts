@@ -1,6 +1,6 @@
 import type { IncomingMessage, Server } from 'node:http';
 import type { Duplex } from 'node:stream';
-import { handleProtocols, MessageType, makeServer } from 'graphql-ws';
+import { handleProtocols, makeServer } from 'graphql-ws';
 import { type WebSocket, WebSocketServer } from 'ws';
 import type { Origins } from '../../access/origins.ts';
 import { withoutSecrets } from '../../access/secrets.ts';
@@ -10,7 +10,7 @@ import { protocolFault, toOriginForm } from '../../http/protocol.ts';
 import { type WholeReply, writeRawReply } from '../../http/raw-reply.ts';
 import { arrivalOf, requestIdOf } from '../../http/request-context.ts';
 import type { UnsentResponses } from '../../http/unsent-responses.ts';
-import { ClientSocket, closeCodes, type SocketState } from './client-socket.ts';
+import { ClientSocket, type ClientSocketOptions, closeCodes, type SocketState } from './client-socket.ts';
 import { HeldMessages } from './inbox.ts';
 import { type ConnectionParams, type ProtocolOptions, protocolOptions } from './protocol.ts';
 
@@ -27,15 +27,8 @@ const maxSilent = 1_000;
 /** Sockets that may wait for their clients to close them, too. Beyond, the oldest connection is dropped. */
 const maxClosing = 1_000;
 
-const serverTypes: readonly unknown[] = [MessageType.ConnectionAck, MessageType.Next, MessageType.Error];
-
 function stopping(): DomainError {
   return new DomainError('UNAVAILABLE', 'The service is stopping.', { retryAfterSeconds: 1 });
-}
-
-/** Whether a message is one that only a server sends. graphql-ws throws at such a message as at a defect of ours. */
-function isOfServer(message: unknown): boolean {
-  return serverTypes.includes((message as { type?: unknown }).type);
 }
 
 export interface SocketOptions extends ProtocolOptions {
@@ -52,10 +45,11 @@ export interface SocketOptions extends ProtocolOptions {
  * charged as a request.
  */
 export function attachSocket(server: Server, ports: Ports, options: SocketOptions): { close(graceMs: number): void } {
-  const { origins, unsent, timings, telemetry, admission, problemReply, log, requestLog, onError } = options;
+  const { origins, unsent, timings, telemetry, admission, sessions, problemReply, log, requestLog, onError } = options;
   const protocol = makeServer<ConnectionParams, SocketState>(protocolOptions(ports, options));
   const webSockets = new WebSocketServer({
     noServer: true,
+    clientTracking: false, // done here
     maxPayload: maxMessageBytes,
     maxFragments,
     maxBufferedChunks: maxPieces,
@@ -63,10 +57,18 @@ export function attachSocket(server: Server, ports: Ports, options: SocketOption
     allowSynchronousEvents: false,
     handleProtocols,
   });
-  const sockets = new Set<ClientSocket>();
+  const sockets = new Map<ClientSocket, SocketState>();
   const closing = new Set<ClientSocket>();
   const silent = new SilentSockets(timings.initMs);
-  const heldMessages = new HeldMessages();
+  const shared: ClientSocketOptions = {
+    timings,
+    clock: ports.clock,
+    unsentResponses: unsent,
+    heldMessages: new HeldMessages(),
+    onEnd: ended,
+    onClose: closed,
+    onError,
+  };
   let isClosing = false;
 
   const onUpgrade = (request: IncomingMessage, connection: Duplex, head: Buffer): void => {
@@ -123,48 +125,33 @@ export function attachSocket(server: Server, ports: Ports, options: SocketOption
 
   function open(webSocket: WebSocket, connection: Duplex, request: IncomingMessage): void {
     const arrival = arrivalOf(request);
-    const socket = new ClientSocket(webSocket, connection, {
-      address: admission.networkOf(arrival),
-      timings,
-      clock: ports.clock,
-      unsentResponses: unsent,
-      heldMessages,
-      onEnd: () => end(socket, state),
-    });
-    sockets.add(socket);
-    const givenRequestId = request.headers['x-request-id'];
-    const state: SocketState = { socket, arrival, givenRequestId, greeted: silent.add(socket) };
-    const closed = protocol.opened(
-      {
-        protocol: webSocket.protocol,
-        send: (message) => socket.send(message),
-        close: (code = closeCodes.internal, reason = '') => socket.close(code, reason),
-        onMessage: (handle) =>
-          socket.listen(async (message) => {
-            try {
-              if (isOfServer(message)) socket.close(closeCodes.badRequest, 'Invalid message received');
-              // graphql-ws also takes parsed messages, though its type says otherwise.
-              else await handle(message as string);
-            } catch (error) {
-              onError(error);
-              socket.close(closeCodes.internal, 'Internal server error');
-            }
-          }),
-      },
-      state,
-    );
-    webSocket.once('close', (code, reason) => {
-      sockets.delete(socket);
-      closing.delete(socket);
-      closed(code, String(reason)).catch(onError);
-    });
+    const socket = new ClientSocket(webSocket, connection, admission.networkOf(arrival), shared);
+    const state: SocketState = {
+      socket,
+      arrival,
+      givenRequestId: request.headers['x-request-id'],
+      requestId: undefined,
+      greeted: silent.add(socket),
+      caller: undefined,
+      endAll: undefined,
+    };
+    sockets.set(socket, state);
+    state.endAll = protocol.opened(socket, state);
   }
 
-  function end(socket: ClientSocket, { greeted }: SocketState): void {
+  function ended(socket: ClientSocket): void {
+    const { greeted, caller, endAll } = sockets.get(socket) ?? {};
     greeted?.();
+    if (caller !== undefined) sessions.close(caller, socket);
+    endAll?.().catch(onError);
     closing.add(socket);
     const [oldest] = closing;
     if (closing.size > maxClosing && !isClosing) oldest?.terminate();
+  }
+
+  function closed(socket: ClientSocket): void {
+    sockets.delete(socket);
+    closing.delete(socket);
   }
 
   server.on('upgrade', onUpgrade);
@@ -178,10 +165,10 @@ export function attachSocket(server: Server, ports: Ports, options: SocketOption
   return {
     close(graceMs) {
       isClosing = true;
-      for (const socket of sockets) socket.close(closeCodes.goingAway, 'Service restart');
+      for (const socket of sockets.keys()) socket.close(closeCodes.goingAway, 'Service restart');
       // A client that does not answer the close frame must not keep the server from stopping.
       setTimeout(() => {
-        for (const socket of sockets) socket.terminate();
+        for (const socket of sockets.keys()) socket.terminate();
       }, graceMs).unref();
       webSockets.close();
     },

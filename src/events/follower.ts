@@ -4,7 +4,7 @@ import { type EventFilter, LogEvent } from '../domain/events.ts';
 import type { EventFollower } from '../domain/ports.ts';
 import type { Storage } from '../domain/storage-port.ts';
 import { scheduler } from '../runtime/scheduler.ts';
-import { batchSize, bytesOf, firstBatch, type HeldEvents, type Sleeper, type Tail } from './tail.ts';
+import { batchSize, bytesOf, firstBatch, type HeldEvents, type Tail, type Wakeable } from './tail.ts';
 
 /** The most sequences that one read of the storage scans for events that match the filter. */
 const span = 2_000;
@@ -22,9 +22,9 @@ export interface Sources {
   readonly storage: Storage;
   readonly held: HeldEvents;
   /** Adds a follower to the tail of an account. */
-  readonly join: (accountId: string, follower: Sleeper) => Tail;
+  readonly join: (accountId: string, follower: Wakeable) => Tail;
   /** Removes it, however often it is called. */
-  readonly leave: (accountId: string, follower: Sleeper) => void;
+  readonly leave: (accountId: string, follower: Wakeable) => void;
 }
 
 /** Events to be yielded, and the last sequence that was scanned for them. */
@@ -47,7 +47,7 @@ const nothing = (): void => {};
  * Reads from the tail where that reaches back far enough, else from the storage. It holds its last batch if there is room
  * for it, and otherwise reads what was given back again.
  */
-export class Follower implements EventFollower, Sleeper, AsyncIterableIterator<readonly LogEvent[], void> {
+export class Follower implements EventFollower, Wakeable, AsyncIterableIterator<readonly LogEvent[], void> {
   readonly #sources: Sources;
   readonly #options: FollowOptions;
   position: number;

@@ -2,7 +2,7 @@ import type { EventFilter } from '../domain/events.ts';
 import type { EventFollower, LiveEvents } from '../domain/ports.ts';
 import type { Storage } from '../domain/storage-port.ts';
 import { Follower, type Sources } from './follower.ts';
-import { HeldEvents, type Sleeper, Tail, TailBudget } from './tail.ts';
+import { HeldEvents, Tail, TailBudget, type Wakeable } from './tail.ts';
 
 /**
  * The live readers of the log. Replay and live reading are the same: a follower pulls from the log by sequence. A commit
@@ -42,7 +42,7 @@ export class LiveLog implements LiveEvents {
     return new Follower(this.#sources, { accountId, after, filter });
   }
 
-  #join(accountId: string, follower: Sleeper): Tail {
+  #join(accountId: string, follower: Wakeable): Tail {
     // Watching begins before the first read, so that no commit is missed in between.
     this.#stopWatching ??= this.#storage.watch((touched) => this.#wake(touched?.accountIds));
     const tail = this.#tails.get(accountId) ?? this.#newTail(accountId);
@@ -51,7 +51,7 @@ export class LiveLog implements LiveEvents {
     return tail;
   }
 
-  #leave(accountId: string, follower: Sleeper): void {
+  #leave(accountId: string, follower: Wakeable): void {
     const tail = this.#tails.get(accountId);
     if (tail?.remove(follower) !== true || tail.isFollowed) return;
     this.#tails.delete(accountId);

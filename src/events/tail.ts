@@ -31,8 +31,8 @@ const retryMs = 1_000;
 /** How many followers are woken in a turn. Each sends an event, which takes about 25 µs. */
 const wokenAtOnce = 100;
 
-/** A reader of a log that waits at its end. */
-export interface Sleeper {
+/** A reader of a log, which may be waiting at its end. */
+export interface Wakeable {
   /** Called whenever there is something new. */
   wake(): void;
 }
@@ -47,7 +47,7 @@ interface TailOptions {
 export class Tail {
   readonly #storage: Storage;
   readonly #accountId: string;
-  readonly #followers = new Set<Sleeper>();
+  readonly #followers = new Set<Wakeable>();
   /** The last sequence that was read; -1 until the end of the log is known. */
   last = -1;
   /** How often the cache was cleared. */
@@ -80,13 +80,13 @@ export class Tail {
     return this.#followers.size > 0;
   }
 
-  add(follower: Sleeper): void {
+  add(follower: Wakeable): void {
     this.#followers.add(follower);
     if (this.last < 0) this.refresh();
   }
 
   /** @returns whether it had been added */
-  remove(follower: Sleeper): boolean {
+  remove(follower: Wakeable): boolean {
     const removed = this.#followers.delete(follower);
     if (!this.isFollowed) clearTimeout(this.#retry);
     return removed;

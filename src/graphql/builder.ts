@@ -17,7 +17,7 @@ export interface GraphQLContext {
   readonly onSlowReader?: (() => void) | undefined;
   /** What the response may still contain; shared by the operations of a batch. */
   readonly budget: AnswerBudget;
-  /** Aborts when the connection of a subscription closes. */
+  /** Aborts when the connection of a subscription closes; unset on sockets, which end their subscriptions themselves. */
   readonly closed?: AbortSignal | undefined;
   /**
    * Calls an operation of the domain as this caller. Resolvers call operations in no other way.

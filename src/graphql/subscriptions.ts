@@ -84,7 +84,6 @@ export class EventIterator implements AsyncIterableIterator<LogEvent> {
 
   #end(): void {
     this.#watch?.taken();
-    // A connection may outlive many subscriptions, so none may leave a listener on it.
     this.#closed?.removeEventListener('abort', this.#onClosed);
     this.#isEnded = true;
     this.#stream.end();

@@ -131,8 +131,8 @@ export async function startServer({ config, worker, onStatement, ...options }: S
       app.drain();
       clearInterval(ticking);
       metrics.stop();
-      app.sessions.endAll();
       sockets.close(config.shutdownGraceMs);
+      app.sessions.endAll();
       await Promise.all([connections.drain(config.shutdownGraceMs), app.webhooks.stop(config.shutdownGraceMs)]);
       await app.close();
       await storage.close();

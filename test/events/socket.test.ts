@@ -642,6 +642,27 @@ describe('the log has', () => {
     expect(JSON.stringify(lines)).toMatch(/no such table|relation .* does not exist/);
   });
 
+  test('the cause of an internal error of an operation whose socket has gone meanwhile', async () => {
+    const own = await startOwn({});
+    const client = await own.account();
+    const { id } = (await startConversation(client)).body;
+    const socket = await open({}, own.url).init(client.secret);
+    await own.query('ALTER TABLE messages RENAME TO elsewhere');
+    const release = await own.holdWrites();
+    socket.subscribe(
+      'send',
+      `mutation { sendMessage(input: { conversationId: "${id}", content: "Hello", sender: AGENT }) { message { id } } }`,
+    );
+    socket.subscribe('query', '{ account { id } }');
+    await socket.first('query', 'next'); // what came before it waits for its turn to write
+    socket.socket.terminate();
+    await until(() => own.app.sessions.size === 0);
+    await release();
+    const failures = () => own.logLines.filter(({ msg }) => msg === 'request failed');
+    await until(() => failures().length > 0);
+    expect(JSON.stringify(failures())).toMatch(/no such table|relation .* does not exist/);
+  });
+
   test('once, and not each second, that nobody can say whether a key was revoked', async () => {
     const own = await startOwn({});
     await open({}, own.url).init((await own.account()).secret);

@@ -50,6 +50,7 @@ export interface ClientSocketOptions {
   readonly heldMessages: HeldMessages;
   /** Called when either side has ended the socket. It may still have to be closed. */
   readonly onEnd: (socket: ClientSocket) => void;
+  /** Called when the connection has closed. */
   readonly onClose: (socket: ClientSocket) => void;
   /** Called with what handling a message has failed with. */
   readonly onError: (error: unknown) => void;
@@ -73,7 +74,8 @@ export class ClientSocket implements ProtocolSocket, InboxSocket, Session {
   readonly #pinging: NodeJS.Timeout;
   readonly #inbox: Inbox;
   readonly #options: ClientSocketOptions;
-  #handle: ((message: string) => Promise<void>) | undefined;
+  /** Of graphql-ws. It also takes parsed messages, though its type says otherwise. */
+  #protocolHandler: (message: string) => Promise<void> = async () => {};
   /** The address of the client, in whose name its messages wait until it is authenticated. */
   readonly address: string;
   /** The account of the socket, once it is authenticated. */
@@ -119,7 +121,7 @@ export class ClientSocket implements ProtocolSocket, InboxSocket, Session {
 
   /** Passes on what the client sends until the socket is ended; what arrives while it closes is ignored. */
   onMessage(handle: (message: string) => Promise<void>): void {
-    this.#handle = handle;
+    this.#protocolHandler = handle;
     this.#webSocket.on('message', (data) => {
       if (!this.isEnded && !this.#inbox.take(String(data))) this.refuse();
     });
@@ -127,12 +129,11 @@ export class ClientSocket implements ProtocolSocket, InboxSocket, Session {
 
   /** No async function, which would take memory for as long as a subscription lasts. */
   handle(content: unknown): Promise<void> {
-    if (this.#handle === undefined || isOfServer(content)) {
+    if (isOfServer(content)) {
       this.close(closeCodes.badRequest, 'Invalid message received');
       return Promise.resolve();
     }
-    // graphql-ws also takes parsed messages, though its type says otherwise.
-    return this.#handle(content as string).catch((error: unknown) => {
+    return this.#protocolHandler(content as string).catch((error: unknown) => {
       this.#options.onError(error);
       this.close(closeCodes.internal, 'Internal server error');
     });
@@ -284,8 +285,8 @@ export interface SocketState {
   /** To be called when `connection_init` has arrived. graphql-ws would retain its own timer until the socket closes. */
   greeted: (() => void) | undefined;
   caller: Caller | undefined;
-  /** Has graphql-ws end what runs on the socket. */
-  endAll: (() => Promise<void>) | undefined;
+  /** Has graphql-ws end the subscriptions of the socket, and answer nothing more. */
+  endOperations: (() => Promise<void>) | undefined;
 }
 
 function messageOf(text: string): Message {

@@ -26,7 +26,6 @@ type Answer = { readonly json: string } | { readonly result: ExecutionResult };
 export interface Outlet {
   /** Whether more responses may be sent. While not, events wait in the log. */
   readonly isWritable: boolean;
-  readonly isEnded: boolean;
   /** Resolves when `isWritable` holds, or the connection has ended. */
   drained(): Promise<void>;
 }

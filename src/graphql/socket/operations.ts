@@ -18,6 +18,7 @@ import { maxAtOnce } from './inbox.ts';
 
 /** What graphql-ws executes an operation with. */
 export interface SocketArgs extends SubscriptionArgs {
+  readonly state: SocketState;
   readonly schema: GraphQLSchema;
 }
 
@@ -104,6 +105,7 @@ export class SocketOperations {
     if (errors.length > 0) return errors;
     const start = `{"id":${JSON.stringify(id)},"type":"next","payload":`;
     const args: SocketArgs = {
+      state,
       schema,
       document,
       prepared,

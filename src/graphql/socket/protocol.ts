@@ -1,5 +1,5 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import type { GraphQLError, GraphQLFormattedError } from 'graphql';
+import type { ExecutionResult, GraphQLError, GraphQLFormattedError } from 'graphql';
 import type { Context, ServerOptions } from 'graphql-ws';
 import type { Logger } from 'pino';
 import { type Admission, refuseGone } from '../../access/admission.ts';
@@ -50,22 +50,27 @@ export function protocolOptions(ports: Ports, options: ProtocolOptions): ServerO
         const error = domainErrorOf(admitted[0], false);
         if (unchargedCodes.has(error.code)) extra.socket.countFree();
         reports.recordRefusal(extra, error, startedMs);
+        if (extra.socket.isEnded && isTrouble(error)) reports.logTrouble(extra, error); // else `onError` does
       }
       return admitted;
     },
 
     // The arguments of these are what `onSubscribe` has returned.
     async execute(args) {
-      const { prepared, contextValue, outlet } = args as SocketArgs;
+      const { prepared, contextValue, state } = args as SocketArgs;
       const { caller, budget } = contextValue as OperationContext;
+      let result: ExecutionResult;
       try {
-        return await inRoom(caller.account.id, budget, () => {
-          refuseGone({ isGone: outlet.isEnded });
+        result = await inRoom(caller.account.id, budget, () => {
+          refuseGone({ isGone: state.socket.isEnded });
           return run(prepared, args);
         });
       } catch (error) {
-        return { errors: [asGraphQLError(error)] };
+        result = { errors: [asGraphQLError(error)] };
       }
+      // What fails when the socket has ended is answered to nobody, and yet has to be known: `onNext` is not called then.
+      if (state.socket.isEnded && result.errors !== undefined) reports.presentAndCount(result.errors, state);
+      return result;
     },
     subscribe: (args) => fanOut.subscribe(args as SocketArgs),
 

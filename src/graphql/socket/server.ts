@@ -65,8 +65,8 @@ export function attachSocket(server: Server, ports: Ports, options: SocketOption
     clock: ports.clock,
     unsentResponses: unsent,
     heldMessages: new HeldMessages(),
-    onEnd: ended,
-    onClose: closed,
+    onEnd,
+    onClose,
     onError,
   };
   let isClosing = false;
@@ -131,25 +131,26 @@ export function attachSocket(server: Server, ports: Ports, options: SocketOption
       arrival,
       givenRequestId: request.headers['x-request-id'],
       requestId: undefined,
-      greeted: silent.add(socket),
+      greeted: undefined,
       caller: undefined,
-      endAll: undefined,
+      endOperations: undefined,
     };
     sockets.set(socket, state);
-    state.endAll = protocol.opened(socket, state);
+    state.greeted = silent.add(socket);
+    state.endOperations = protocol.opened(socket, state);
   }
 
-  function ended(socket: ClientSocket): void {
-    const { greeted, caller, endAll } = sockets.get(socket) ?? {};
+  function onEnd(socket: ClientSocket): void {
+    const { greeted, caller, endOperations } = sockets.get(socket) ?? {};
     greeted?.();
     if (caller !== undefined) sessions.close(caller, socket);
-    endAll?.().catch(onError);
+    endOperations?.().catch(onError);
     closing.add(socket);
     const [oldest] = closing;
     if (closing.size > maxClosing && !isClosing) oldest?.terminate();
   }
 
-  function closed(socket: ClientSocket): void {
+  function onClose(socket: ClientSocket): void {
     sockets.delete(socket);
     closing.delete(socket);
   }

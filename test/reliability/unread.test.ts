@@ -188,6 +188,8 @@ longTest('queries on a socket are begun as it takes their answers, however many 
     socket.subscribe(`q${index}`, `{ conversation(id: "${id}") { messages { nodes { ${aliases.join(' ')} } } } }`);
   await eventually(queriesDone, (count) => count > doneBefore);
   for (let turn = 0; turn < 500; turn++) await nextTurn();
+  // Where answers come from another process, several may be under way, as many as there is room for.
+  expect((await queriesDone()) - doneBefore).toBeLessThanOrEqual(3);
   expect((memoryBytes() - before) / mebibyte, `of ${effort(37, 140)} MiB`).toBeLessThan(effort(20, 40));
   socket.socket.resume();
   await until(() => socket.messages.filter(({ type }) => type === 'complete').length === queries);

@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
-import { type GraphQLError, type GraphQLSchema, getOperationAST } from 'graphql';
+import { type ExecutionResult, type GraphQLError, type GraphQLSchema, getOperationAST } from 'graphql';
 import type { SubscribePayload } from 'graphql-ws';
-import type { Admission } from '../../access/admission.ts';
+import { type Admission, refuseGone } from '../../access/admission.ts';
 import type { Charge } from '../../access/rate-limit.ts';
 import type { Caller } from '../../domain/caller.ts';
 import { DomainError } from '../../domain/errors.ts';
@@ -11,7 +11,7 @@ import { AnswerBudget } from '../answer-budget.ts';
 import { type ContextOptions, OperationContext } from '../context.ts';
 import { envelopeOf } from '../envelope.ts';
 import type { NamedDocuments } from '../named-documents.ts';
-import { asGraphQLError, dropExtraParams, judge } from '../requests.ts';
+import { asGraphQLError, dropExtraParams, inRoom, judge, run } from '../requests.ts';
 import type { SocketState } from './client-socket.ts';
 import type { SubscriptionArgs } from './fan-out.ts';
 import { maxAtOnce } from './inbox.ts';
@@ -65,6 +65,25 @@ export class SocketOperations {
       return await this.#prepare(state, { caller, charged }, id, payload);
     } catch (error) {
       return [asGraphQLError(error)];
+    }
+  }
+
+  /**
+   * Runs a query or a mutation while there is room for its answer, in memory and on its socket: of many that were sent at
+   * once, those before it may have filled that since it was admitted.
+   */
+  async run(args: SocketArgs): Promise<ExecutionResult> {
+    const { prepared, contextValue, state } = args;
+    const { caller, budget } = contextValue as OperationContext;
+    const { socket } = state;
+    for (;;) {
+      const result = await inRoom(caller.account.id, budget, () => {
+        refuseGone({ isGone: socket.isEnded });
+        return socket.isWritable ? run(prepared, args) : undefined;
+      });
+      if (result !== undefined) return result;
+      await socket.drained();
+      await this.#refuseEnded(state, caller);
     }
   }
 

@@ -2,7 +2,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { ExecutionResult, GraphQLError, GraphQLFormattedError } from 'graphql';
 import type { Context, ServerOptions } from 'graphql-ws';
 import type { Logger } from 'pino';
-import { type Admission, refuseGone } from '../../access/admission.ts';
+import type { Admission } from '../../access/admission.ts';
 import type { Sessions } from '../../access/sessions.ts';
 import type { Caller } from '../../domain/caller.ts';
 import { DomainError, type ErrorCode, internal, isTrouble } from '../../domain/errors.ts';
@@ -10,10 +10,10 @@ import type { Ports, Telemetry } from '../../domain/ports.ts';
 import { requestIdOf } from '../../http/request-context.ts';
 import type { RequestLog } from '../../http/request-log.ts';
 import { scheduler } from '../../runtime/scheduler.ts';
-import { isUncounted, type OperationContext } from '../context.ts';
+import { isUncounted } from '../context.ts';
 import type { Documents } from '../documents.ts';
 import { domainErrorOf, presentError } from '../errors.ts';
-import { asGraphQLError, inRoom, run } from '../requests.ts';
+import { asGraphQLError } from '../requests.ts';
 import { closeCodes, type SocketState } from './client-socket.ts';
 import { FanOut } from './fan-out.ts';
 import { type OperationOptions, type OperationOrErrors, type SocketArgs, SocketOperations } from './operations.ts';
@@ -57,14 +57,10 @@ export function protocolOptions(ports: Ports, options: ProtocolOptions): ServerO
 
     // The arguments of these are what `onSubscribe` has returned.
     async execute(args) {
-      const { prepared, contextValue, state } = args as SocketArgs;
-      const { caller, budget } = contextValue as OperationContext;
+      const { state } = args as SocketArgs;
       let result: ExecutionResult;
       try {
-        result = await inRoom(caller.account.id, budget, () => {
-          refuseGone({ isGone: state.socket.isEnded });
-          return run(prepared, args);
-        });
+        result = await operations.run(args as SocketArgs);
       } catch (error) {
         result = { errors: [asGraphQLError(error)] };
       }

@@ -250,7 +250,10 @@ export class Connections {
     if (connection.isEnding || unanswered.length >= maxPipelined) socket.pause();
   }
 
-  /** From here on, nothing is taken from the connection. If it is a socket now, it may be one of ten thousand that wait. */
+  /**
+   * From here on, nothing is taken from the connection, and nothing is held for it: if it has become a WebSocket, it may stay
+   * open for days, as one of ten thousand.
+   */
   #leave(socket: Socket): void {
     const connection = this.#open.get(socket);
     if (connection === undefined) return;

@@ -95,8 +95,8 @@ async function connect(
   extra.greeted?.();
   extra.greeted = undefined;
   const startedMs = performance.now();
-  let caller: Caller;
   const given = connectionParams?.['authorization'] ?? connectionParams?.['Authorization'];
+  let caller: Caller;
   try {
     caller = await admission.identify(typeof given === 'string' ? { ...arrival, authorization: given } : arrival);
     await admission.enter(caller.account.id, false);

@@ -49,7 +49,7 @@ export function attachSocket(server: Server, ports: Ports, options: SocketOption
   const protocol = makeServer<ConnectionParams, SocketState>(protocolOptions(ports, options));
   const webSockets = new WebSocketServer({
     noServer: true,
-    clientTracking: false, // done here
+    clientTracking: false, // `sockets` has them
     maxPayload: maxMessageBytes,
     maxFragments,
     maxBufferedChunks: maxPieces,

@@ -33,14 +33,17 @@ export async function followTogether({ name, cursor, follow, take, reload, signa
   const abort = (): void => listening.abort(signal.reason);
   signal.addEventListener('abort', abort);
 
+  /** Whether it stands where the tab that follows does. Before that, the first event that is heard may not be the next. */
+  let isInStep = false;
   /** What is heard while everything is read anew. */
   let waiting: Said[] | undefined;
   let reading: Promise<void> | undefined;
   const hear = (said: Said): void => {
     if (said === 'where') return; // not from this one
     if (waiting !== undefined) waiting.push(said);
-    else if ('event' in said) take(said.event);
-    else if (said.at !== cursor()) {
+    else if ('event' in said) isInStep && take(said.event);
+    else if (said.at === cursor()) isInStep = true;
+    else {
       waiting = [];
       reading = reload().then(heard, (error: unknown) => listening.abort(error));
     }
@@ -48,6 +51,7 @@ export async function followTogether({ name, cursor, follow, take, reload, signa
   const heard = (): void => {
     const all = waiting ?? [];
     waiting = undefined;
+    isInStep = true;
     for (const each of all) hear(each);
   };
 

@@ -10,7 +10,7 @@ import { minuteMs, TestClock } from '../support/clock.ts';
 import { longTest as test } from '../support/effort.ts';
 import { temporaryFolder } from '../support/files.ts';
 import { startTestServer, type TestServer, type TestServerOptions } from '../support/server.ts';
-import { eventually } from '../support/wait.ts';
+import { eventually, gate } from '../support/wait.ts';
 import { openTab, type SiteOptions, startWidgetSite, visitorIn } from './visitor.ts';
 
 // The chat widget in the page of a site, as the GUIDE shows it, with a visitor before it and an agent behind the service.
@@ -339,6 +339,37 @@ test('a tab that goes on for others has perhaps read more than they have heard, 
   await page.goto('about:blank');
   await agent.answer(id, 'It is there.');
   for (const each of [second, third]) await shows(each.texts, ['Hello', 'On its way.', 'It is there.']);
+});
+
+test('a tab that hears of an event before it knows that it has missed one, misses none', async (context) => {
+  const { page, site, agent, visitor } = await open(context);
+  await visitor.launcher.click();
+  await visitor.write('Hello');
+  const { id } = await agent.conversation();
+  // The answer of what the second tab reads is on its way for long, and so is its question where the first stands.
+  const [read, arrival] = [gate(), gate()];
+  await page.context().route('**/graphql', async (route) => {
+    const response = await route.fetch();
+    read.open();
+    await arrival.opened;
+    await route.fulfill({ response });
+  });
+  await page.context().addInitScript(`
+    const post = BroadcastChannel.prototype.postMessage;
+    BroadcastChannel.prototype.postMessage = function (said) {
+      if (said === 'where') window.ask = () => post.call(this, said);
+      else post.call(this, said);
+    };`);
+  const second = visitorIn(await openTab(page, site.origin));
+  await read.opened;
+  await agent.answer(id, 'On its way.');
+  await shows(visitor.texts, ['Hello', 'On its way.']);
+  arrival.open();
+  await second.page.waitForFunction('window.ask !== undefined');
+  await agent.answer(id, 'It is there.');
+  await shows(visitor.texts, ['Hello', 'On its way.', 'It is there.']);
+  await second.page.evaluate('window.ask()');
+  await shows(second.texts, ['Hello', 'On its way.', 'It is there.']);
 });
 
 test('when the site takes the visitor for somebody else, nothing of the one before is left, and tabs keep apart', async (context) => {

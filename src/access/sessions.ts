@@ -33,6 +33,8 @@ export class Sessions {
   readonly #onError: (error: unknown) => void;
   readonly #byAccount = new Map<string, Map<Session, Caller>>();
   #revocations = -1;
+  /** Whether the credential of a session could not be looked up when it was opened. */
+  #hasUnchecked = false;
   #isFailing = false;
   #stop: (() => void) | undefined;
   #closing = false;
@@ -64,7 +66,7 @@ export class Sessions {
     this.#start();
     if (this.#closing) queueMicrotask(() => this.#end(session, caller, 'shutdown'));
     // The credential may have been revoked after it was checked and before it was watched.
-    else this.#endRevoked([[session, caller]]).catch(this.#onError);
+    else this.#endRevoked([[session, caller]]).catch((error: unknown) => this.#failed(error));
     return true;
   }
 
@@ -145,15 +147,23 @@ export class Sessions {
 
   /** Costs one statement while no key of any account was revoked. It is done again soon, so it is reported once if it fails. */
   async #lookForRevocations(): Promise<void> {
+    const hadUnchecked = this.#hasUnchecked;
+    this.#hasUnchecked = false;
     try {
       const revocations = await this.#storage.read.apiKeys.revocations();
-      if (revocations !== this.#revocations) await this.#endRevoked(this.#all());
+      if (hadUnchecked || revocations !== this.#revocations) await this.#endRevoked(this.#all());
       this.#revocations = revocations;
       this.#isFailing = false;
     } catch (error) {
-      if (!this.#isFailing) this.#onError(error);
-      this.#isFailing = true;
+      this.#failed(error);
     }
+  }
+
+  /** All are looked at again, a second later at the latest. */
+  #failed(error: unknown): void {
+    this.#hasUnchecked = true;
+    if (!this.#isFailing) this.#onError(error);
+    this.#isFailing = true;
   }
 
   async #endRevoked(sessions: readonly (readonly [Session, Caller])[]): Promise<void> {

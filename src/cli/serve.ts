@@ -48,7 +48,7 @@ function warnOf({ eventRetentionMs }: Config, log: Logger): void {
 
 /** Serves until the process is asked to stop. */
 async function serve(config: Config, log: Logger, worker?: Worker): Promise<void> {
-  const stopping = untilAskedToStop(config);
+  const stopping = untilAskedToStop({ ...config, isWorker: worker !== undefined });
   const { startServer } = await import('../server/server.ts');
   const server = await startServer({ config, log, clock: systemClock, worker });
   try {

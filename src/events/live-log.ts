@@ -96,7 +96,8 @@ export class LiveLog implements LiveEvents {
     try {
       const erasures = await this.#storage.read.events.erasures();
       if (erasures === this.#erasures) return;
-      for (const [, tail] of tails) tail.clear();
+      // Those that joined meanwhile as well: once the number is known, nobody else would clear them.
+      for (const tail of this.#tails.values()) tail.clear();
       this.#erasures = erasures;
     } finally {
       for (const [, tail] of tails) tail.doubts--;

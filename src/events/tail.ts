@@ -191,11 +191,16 @@ export class Tail {
   }
 
   async #readNext(): Promise<void> {
+    const { timesCleared } = this;
     const { events: log } = this.#storage.read;
     const epoch = await log.epoch();
     const options = { filter: {}, limit: batchSize, span: batchSize };
     const { events, scannedTo } = await log.after(this.#accountId, this.last, options);
     if (scannedTo === this.last || !this.isFollowed) return;
+    if (timesCleared !== this.timesCleared) {
+      this.#refreshWanted = true; // some of them may have been erased since they were read
+      return;
+    }
     if (events[0]?.sequence !== this.last + 1) {
       // Events were pruned before they were read. The cache must not hide that gap: a follower that has not passed
       // it has to find it in the storage.

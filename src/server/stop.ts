@@ -7,11 +7,18 @@ export const endingSignals = ['SIGTERM', 'SIGINT', 'SIGHUP'] as const;
 /** Signals within this time of the first count as the same request. */
 const sameRequestMs = 1_000;
 
+export interface StopOptions {
+  /** Whether npm has started the program. */
+  readonly underNpm: boolean;
+  /** Whether a supervisor has. */
+  readonly isWorker?: boolean;
+}
+
 /**
  * Resolves at the first of the ending signals. A later one ends the program at once, unless it follows within a second:
  * under npm a Ctrl-C arrives twice, once from the terminal and once forwarded by npm.
  */
-export function untilAskedToStop({ underNpm }: { readonly underNpm: boolean }): Promise<void> {
+export function untilAskedToStop({ underNpm, isWorker }: StopOptions): Promise<void> {
   return new Promise((resolve) => {
     let askedAtMs: number | undefined;
     const onSignal = (): void => {
@@ -24,7 +31,9 @@ export function untilAskedToStop({ underNpm }: { readonly underNpm: boolean }): 
     };
     for (const signal of endingSignals) process.on(signal, onSignal);
     if (underNpm) whenParentEnds(resolve);
-    process.once('disconnect', resolve); // a worker whose supervisor has ended
+    // A worker whose supervisor has ended, perhaps already.
+    if (isWorker && !process.connected) resolve();
+    process.once('disconnect', resolve);
   });
 }
 

@@ -67,7 +67,8 @@ export class Worker {
   }
 
   #tell(notice: Notice): void {
-    if (process.connected) process.send?.(notice);
+    // If the supervisor has ended, so will this worker, in order: it must not fail at telling it something.
+    if (process.connected) process.send?.(notice, undefined, undefined, () => {});
   }
 }
 

@@ -18,7 +18,7 @@ import { temporaryFolder } from '../support/files.ts';
 import { putMigrated } from '../support/migrated-file.ts';
 import { sampleConversation, sampleEvent, sampleMessage, startMs, storedAccount } from '../support/samples.ts';
 import { watchTimers } from '../support/timers.ts';
-import { until } from '../support/wait.ts';
+import { gate, until } from '../support/wait.ts';
 
 // The live log below the sockets, on a real file. Whoever follows it is given exactly the events that
 // fit, in order, once each, whatever its own pace and whatever else goes on; and nothing of it stays.
@@ -833,6 +833,16 @@ describe('events of another process', () => {
   });
 });
 
+/** A storage that reads events in another way. */
+function withEvents(storage: Storage, changed: Partial<Storage['read']['events']>): Storage {
+  return { ...storage, read: { ...storage.read, events: { ...storage.read.events, ...changed } } };
+}
+
+/** Lets happen what is about to. */
+async function turns(): Promise<void> {
+  for (let turn = 0; turn < 5; turn++) await nextTurn();
+}
+
 describe('erased data', () => {
   /** Events that were held back from a follower who takes its time, in the form in which it gets them then. */
   async function heldBack(after: 'storage' | 'memory', takes: number): Promise<LogEvent[]> {
@@ -883,6 +893,87 @@ describe('erased data', () => {
     await storage.write(async (tx) => tx.conversations.erase(accountId, conversation));
     await until(() => failed);
     const next = read(0);
+    await next.pullTo(1);
+    expect(next.got.map(({ erased }) => erased)).toEqual([true]);
+  });
+
+  // Where another server has what is stored, answers come in any order.
+  test('is not delivered, even if the answer to a read comes only after the erasure', async () => {
+    const { storage, accountId } = await openLog();
+    await storage.write(async (tx) => tx.conversations.insert(accountId, conversation));
+    const { events: log } = storage.read;
+    const [asked, answered] = [gate(), gate()];
+    let isHeld = false;
+    const liveLog = new LiveLog(
+      withEvents(storage, {
+        after: async (...given) => {
+          const answer = await log.after(...given);
+          if (!isHeld) return answer;
+          asked.open();
+          await answered.opened;
+          return answer;
+        },
+      }),
+    );
+    const beside = new Reader(liveLog, accountId, 0);
+    readers.push(beside);
+    beside.pull();
+    await turns();
+    isHeld = true;
+    await append(storage, accountId, events(1));
+    await asked.opened;
+    isHeld = false;
+    await storage.write(async (tx) => tx.conversations.erase(accountId, conversation));
+    await turns();
+    answered.open();
+    const next = new Reader(liveLog, accountId, 0);
+    readers.push(next);
+    for (const reader of [beside, next]) {
+      await reader.pullTo(1);
+      expect(reader.got.map(({ erased }) => erased)).toEqual([true]);
+    }
+  });
+
+  test('is not delivered to who joins while an earlier commit is looked at, which is found to be no erasure too late', async () => {
+    const { storage, accountId } = await openLog();
+    const { id: joining } = await storedAccount(storage);
+    await storage.write(async (tx) => tx.conversations.insert(joining, conversation));
+    const { events: log } = storage.read;
+    const [first, second] = [gate(), gate()];
+    const waiting: Promise<void>[] = [];
+    let notify: Parameters<Storage['watch']>[0] = () => {};
+    const liveLog = new LiveLog({
+      ...withEvents(storage, {
+        erasures: async () => {
+          await waiting.shift();
+          return log.erasures();
+        },
+      }),
+      watch(listener) {
+        notify = listener;
+        return storage.watch(listener);
+      },
+    });
+    const [beside, joined, next] = [accountId, joining, joining].map((id) => new Reader(liveLog, id, 0)) as [
+      Reader,
+      Reader,
+      Reader,
+    ];
+    readers.push(beside, joined, next);
+    beside.pull();
+    await turns();
+    waiting.push(first.opened, second.opened);
+    notify(undefined);
+    joined.pull();
+    await turns();
+    await append(storage, joining, events(1));
+    await joined.pullTo(1);
+    await storage.write(async (tx) => tx.conversations.erase(joining, conversation));
+    for (const { open } of [first, second]) {
+      await turns();
+      open();
+    }
+    await turns();
     await next.pullTo(1);
     expect(next.got.map(({ erased }) => erased)).toEqual([true]);
   });

@@ -80,6 +80,8 @@ export class CommitWatch {
   #pollTimer: NodeJS.Timeout | undefined;
   #listening: Client | undefined;
   #logEnd: unknown;
+  /** Whether the last poll has seen it move. */
+  #hadMoved = false;
   #isPolling = false;
   #isClosed = false;
 
@@ -168,7 +170,10 @@ export class CommitWatch {
       const [row] = await this.#queries.query('SELECT pg_current_wal_insert_lsn()::text AS log_end', [], true);
       const [before, now] = [this.#logEnd, row?.['logEnd']];
       this.#logEnd = now;
-      if (before !== undefined && now !== before) this.#notify(undefined);
+      const hasMoved = before !== undefined && now !== before;
+      // A commit moves the end of the log a moment before anybody sees what it did. So one looks once more.
+      if (hasMoved || this.#hadMoved) this.#notify(undefined);
+      this.#hadMoved = hasMoved;
     } catch {
       // The database is away. What it did meanwhile shows when it is back.
     } finally {

@@ -165,6 +165,15 @@ test('tokens that are bound to the same may have 20 sockets and streams, which k
   await openMany(client, 1);
 });
 
+longTest('a server that stops closes each of its sockets with 1012, however many there are', async () => {
+  const accounts = [await server.account(), await server.account()];
+  const subscribers = (await Promise.all(accounts.map((account) => openMany(account, 600)))).flat();
+  const closed = Promise.all(subscribers.map(async ({ socket }) => (await once(socket, 'close'))[0]));
+  await server.close();
+  expect([...new Set(await closed)]).toEqual([1012]);
+  server = await startTestServer();
+});
+
 setFlagsFromString('--expose-gc');
 const collectGarbage = runInNewContext('gc') as () => void;
 

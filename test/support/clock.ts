@@ -1,3 +1,4 @@
+import { existsSync, writeFileSync } from 'node:fs';
 import type { Clock } from '../../src/domain/ports.ts';
 
 export const secondMs = 1_000;
@@ -7,17 +8,33 @@ export const dayMs = 24 * hourMs;
 
 /** A clock that stands still until a test lets time pass, or sets it. */
 export class TestClock implements Clock {
-  /** To assign it is to set the clock, without time passing. */
-  nowMs: number;
   boot = 'first';
+  #nowMs = 0;
   #uptimeMs = 0;
+  #file: string | undefined;
 
   constructor(start = '2026-11-21T06:12:00.000Z') {
     this.nowMs = Date.parse(start);
   }
 
+  get nowMs(): number {
+    return this.#nowMs;
+  }
+
+  /** Sets the clock, without time passing. */
+  set nowMs(epochMs: number) {
+    this.#nowMs = epochMs;
+    if (this.#file !== undefined && existsSync(this.#file)) writeFileSync(this.#file, String(epochMs));
+  }
+
   now(): number {
-    return this.nowMs;
+    return this.#nowMs;
+  }
+
+  /** Shows its time in a file, until that is removed, for a database whose clock it is. */
+  showIn(file: string): void {
+    this.#file = file;
+    writeFileSync(file, String(this.#nowMs));
   }
 
   uptimeMs(): number {

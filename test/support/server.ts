@@ -109,7 +109,7 @@ export async function startTestServer(options: TestServerOptions = {}): Promise<
     clock,
     destination: { write: (line: string) => void logLines.push(JSON.parse(line)) },
   });
-  const postgresUrl = sharedUrl === undefined ? undefined : await sharedDatabase(databasePath);
+  const postgresUrl = sharedUrl === undefined ? undefined : await sharedDatabase(databasePath, clock);
   if (postgresUrl === undefined && folder !== undefined) await putMigrated(databasePath);
   const address = postgresUrl === undefined ? undefined : { url: postgresUrl, directUrl: undefined };
   const config = { ...readConfig({}), port: 0, databasePath, postgres: address, ...options.config };

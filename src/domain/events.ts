@@ -297,7 +297,8 @@ export const listEvents = operation({
     // To a bound caller the log has its own events only. One more of them tells whether the page is the last.
     const wanted = hasOwnLog ? { limit: limit + 1, span: Number.MAX_SAFE_INTEGER } : { limit, span: maxSpan };
     const { items, scannedTo, isCut, first, last } = await readShown(reader, { start, ...wanted });
-    if (position !== undefined) refuseExpired(position, { epoch, first, last }, cursors);
+    // Its epoch as it is now: what was read may be of another log than the one before.
+    if (position !== undefined) refuseExpired(position, { epoch: await log.epoch(), first, last }, cursors);
     const page = items.slice(0, limit);
     const isFull = items.length > limit;
     return {
@@ -438,7 +439,8 @@ export const streamEvents = operation({
     if (position !== undefined) refuseExpired(position, { epoch, ...bounds }, cursors);
     const start = position?.sequence ?? bounds.last;
     return {
-      follow: () => new FollowedLog(liveEvents.follow(accountId, start, filter), epoch, caller, cursors),
+      follow: () =>
+        new FollowedLog(liveEvents.follow(accountId, { epoch, sequence: start }, filter), epoch, caller, cursors),
     };
   },
 });

@@ -1,6 +1,7 @@
 import type { Account } from './accounts.ts';
 import type { Awaitable } from './awaitable.ts';
 import type { ErrorCode } from './errors.ts';
+import type { LogPosition } from './event-cursor.ts';
 import type { EventFilter, LogEvent } from './events.ts';
 import type { Ids } from './ids.ts';
 import type { Storage } from './storage-port.ts';
@@ -108,8 +109,8 @@ export interface Turns {
 
 /** Live reading of event logs. */
 export interface LiveEvents {
-  /** Follows an account's log after a sequence. It is pulled: it reads no further ahead than its reader asks. */
-  follow(accountId: string, after: number, filter: EventFilter): EventFollower;
+  /** Follows an account's log after a position. It is pulled: it reads no further ahead than its reader asks. */
+  follow(accountId: string, after: LogPosition, filter: EventFilter): EventFollower;
 }
 
 /**

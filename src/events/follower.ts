@@ -1,5 +1,5 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { cursorExpired, eventCursor } from '../domain/event-cursor.ts';
+import { cursorExpired, eventCursor, type LogPosition } from '../domain/event-cursor.ts';
 import { type EventFilter, LogEvent } from '../domain/events.ts';
 import type { EventFollower } from '../domain/ports.ts';
 import type { Storage } from '../domain/storage-port.ts';
@@ -13,7 +13,7 @@ const firstReadSize = 25;
 
 export interface FollowOptions {
   readonly accountId: string;
-  readonly after: number;
+  readonly after: LogPosition;
   readonly filter: EventFilter;
 }
 
@@ -21,10 +21,10 @@ export interface FollowOptions {
 export interface Sources {
   readonly storage: Storage;
   readonly held: HeldEvents;
-  /** Adds a follower to the tail of an account. */
-  readonly join: (accountId: string, follower: Wakeable) => Tail;
+  /** Adds a follower to the tail of an account's log with this epoch. */
+  readonly join: (accountId: string, epoch: string, follower: Wakeable) => Tail;
   /** Removes it, however often it is called. */
-  readonly leave: (accountId: string, follower: Wakeable) => void;
+  readonly leave: (tail: Tail, follower: Wakeable) => void;
 }
 
 /** Events to be yielded, and the last sequence that was scanned for them. */
@@ -64,7 +64,7 @@ export class Follower implements EventFollower, Wakeable, AsyncIterableIterator<
   constructor(sources: Sources, options: FollowOptions) {
     this.#sources = sources;
     this.#options = options;
-    this.position = options.after;
+    this.position = options.after.sequence;
   }
 
   giveBack(from: LogEvent): void {
@@ -75,7 +75,7 @@ export class Follower implements EventFollower, Wakeable, AsyncIterableIterator<
   end(): void {
     this.#isEnded = true;
     this.#release();
-    this.#sources.leave(this.#options.accountId, this); // the consumer may never ask for another batch
+    this.#leave(); // the consumer may never ask for another batch
     this.wake();
   }
 
@@ -108,8 +108,14 @@ export class Follower implements EventFollower, Wakeable, AsyncIterableIterator<
   }
 
   #join(): Tail {
-    this.#tail = this.#sources.join(this.#options.accountId, this);
+    const { accountId, after } = this.#options;
+    this.#tail = this.#sources.join(accountId, after.epoch, this);
     return this.#tail;
+  }
+
+  #leave(): void {
+    if (this.#tail !== undefined) this.#sources.leave(this.#tail, this);
+    this.#tail = undefined;
   }
 
   /** What was given back of the batch that is held. If the tail was cleared since, or may have to be, some of it may have been erased. */
@@ -132,10 +138,20 @@ export class Follower implements EventFollower, Wakeable, AsyncIterableIterator<
       this.#mustYield = false;
       return nextTurn(none);
     }
+    if (tail.isOver) return this.#joinAnew();
     if (this.position < tail.last) return this.#read(tail);
     return new Promise((resolve) => {
       this.#endWait = resolve;
     });
+  }
+
+  /** @throws CURSOR_EXPIRED when the log has another epoch than the one that it follows */
+  async #joinAnew(): Promise<readonly LogEvent[]> {
+    this.#leave();
+    const { accountId } = this.#options;
+    const { first } = await this.#sources.storage.read.events.bounds(accountId);
+    await this.#requireReach(first);
+    return none;
   }
 
   async #read(tail: Tail): Promise<readonly LogEvent[]> {
@@ -173,17 +189,30 @@ export class Follower implements EventFollower, Wakeable, AsyncIterableIterator<
     );
   }
 
+  /**
+   * Makes sure that what was read follows on the position.
+   * @param first the first sequence of the log, as it was read
+   * @throws CURSOR_EXPIRED if events after the position were pruned, or the log has another epoch by now
+   */
+  async #requireReach(first: number): Promise<void> {
+    const epoch = await this.#sources.storage.read.events.epoch();
+    if (epoch !== this.#options.after.epoch || first - 1 > this.position) {
+      throw cursorExpired(eventCursor(epoch, first - 1));
+    }
+  }
+
   /** @throws CURSOR_EXPIRED when events after the position were pruned */
   async #readStorage(): Promise<Batch> {
-    const { accountId, filter } = this.#options;
-    const { storage } = this.#sources;
-    const { events: log } = storage.read;
+    const { accountId, after, filter } = this.#options;
     await scheduler.step(accountId);
-    const epoch = await log.epoch();
     const options = { filter, limit: this.#readSize, span };
-    const { events, scannedTo, first } = await log.after(accountId, this.position, options);
-    if (first - 1 > this.position) throw cursorExpired(eventCursor(epoch, first - 1));
-    const batch = firstBatch(events.map((event) => new LogEvent(accountId, epoch, event)));
+    const { events, scannedTo, first } = await this.#sources.storage.read.events.after(
+      accountId,
+      this.position,
+      options,
+    );
+    await this.#requireReach(first);
+    const batch = firstBatch(events.map((event) => new LogEvent(accountId, after.epoch, event)));
     this.#readSize = batch.length < events.length ? batch.length : Math.min(2 * this.#readSize, batchSize);
     return {
       events: batch,

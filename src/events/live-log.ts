@@ -1,3 +1,4 @@
+import type { LogPosition } from '../domain/event-cursor.ts';
 import type { EventFilter } from '../domain/events.ts';
 import type { EventFollower, LiveEvents } from '../domain/ports.ts';
 import type { Storage } from '../domain/storage-port.ts';
@@ -28,8 +29,8 @@ export class LiveLog implements LiveEvents {
     this.#sources = {
       storage,
       held: new HeldEvents(),
-      join: (accountId, follower) => this.#join(accountId, follower),
-      leave: (accountId, follower) => this.#leave(accountId, follower),
+      join: (accountId, epoch, follower) => this.#join(accountId, epoch, follower),
+      leave: (tail, follower) => this.#leave(tail, follower),
     };
   }
 
@@ -38,31 +39,32 @@ export class LiveLog implements LiveEvents {
     return [...this.#tails.values()].reduce((sum, tail) => sum + tail.followers, 0);
   }
 
-  follow(accountId: string, after: number, filter: EventFilter): EventFollower {
+  follow(accountId: string, after: LogPosition, filter: EventFilter): EventFollower {
     return new Follower(this.#sources, { accountId, after, filter });
   }
 
-  #join(accountId: string, follower: Wakeable): Tail {
+  #join(accountId: string, epoch: string, follower: Wakeable): Tail {
     // Watching begins before the first read, so that no commit is missed in between.
     this.#stopWatching ??= this.#storage.watch((touched) => this.#wake(touched?.accountIds));
-    const tail = this.#tails.get(accountId) ?? this.#newTail(accountId);
+    const before = this.#tails.get(accountId);
+    const tail = before?.epoch === epoch && !before.isOver ? before : this.#newTail(accountId, epoch);
+    if (before !== tail) before?.end();
     this.#tails.set(accountId, tail);
     tail.add(follower);
     return tail;
   }
 
-  #leave(accountId: string, follower: Wakeable): void {
-    const tail = this.#tails.get(accountId);
-    if (tail?.remove(follower) !== true || tail.isFollowed) return;
-    this.#tails.delete(accountId);
+  #leave(tail: Tail, follower: Wakeable): void {
+    if (!tail.remove(follower) || tail.isFollowed) return;
     tail.clear();
+    if (this.#tails.get(tail.accountId) === tail) this.#tails.delete(tail.accountId);
     if (this.#tails.size > 0) return;
     this.#stopWatching?.();
     this.#stopWatching = undefined;
   }
 
-  #newTail(accountId: string): Tail {
-    return new Tail(this.#storage, accountId, { budget: this.#budget, onError: this.#onError });
+  #newTail(accountId: string, epoch: string): Tail {
+    return new Tail(this.#storage, { accountId, epoch, budget: this.#budget, onError: this.#onError });
   }
 
   #wake(accountIds: ReadonlySet<string> | undefined): void {
@@ -78,8 +80,12 @@ export class LiveLog implements LiveEvents {
     const tails = [...this.#tails];
     try {
       await this.#clearAfterErasure(tails);
-      const last = await this.#storage.read.events.lastSequences(tails.map(([accountId]) => accountId));
-      for (const [index, [, tail]] of tails.entries()) if ((last[index] ?? 0) > tail.last) tail.refresh();
+      const { events: log } = this.#storage.read;
+      const last = await log.lastSequences(tails.map(([accountId]) => accountId));
+      const epoch = await log.epoch();
+      for (const [index, [, tail]] of tails.entries()) {
+        if ((last[index] ?? 0) > tail.last || tail.epoch !== epoch) tail.refresh();
+      }
     } catch {
       // There may have been an erasure, so nothing stays cached; each tail retries until it can be read.
       for (const [, tail] of tails) {

@@ -38,6 +38,9 @@ export interface Wakeable {
 }
 
 interface TailOptions {
+  readonly accountId: string;
+  /** Of the log that it reads. */
+  readonly epoch: string;
   readonly budget: TailBudget;
   /** Called when reading fails, once until it succeeds again. */
   readonly onError: (error: unknown) => void;
@@ -46,10 +49,13 @@ interface TailOptions {
 /** The newest events of one account's log, cached as they are read for its followers. */
 export class Tail {
   readonly #storage: Storage;
-  readonly #accountId: string;
+  readonly accountId: string;
+  readonly epoch: string;
   readonly #followers = new Set<Wakeable>();
   /** The last sequence that was read; -1 until the end of the log is known. */
   last = -1;
+  /** Whether the log has another epoch by now. Its followers have to see whether theirs is the log that there is. */
+  isOver = false;
   /** How often the cache was cleared. */
   timesCleared = 0;
   /** How many are finding out whether some of it was erased. Meanwhile nothing is taken from it. */
@@ -65,9 +71,10 @@ export class Tail {
   #hasFailed = false;
   #retry: NodeJS.Timeout | undefined;
 
-  constructor(storage: Storage, accountId: string, { budget, onError }: TailOptions) {
+  constructor(storage: Storage, { accountId, epoch, budget, onError }: TailOptions) {
     this.#storage = storage;
-    this.#accountId = accountId;
+    this.accountId = accountId;
+    this.epoch = epoch;
     this.#budget = budget;
     this.#onError = onError;
   }
@@ -109,6 +116,13 @@ export class Tail {
     this.timesCleared++;
   }
 
+  /** Ends it, and wakes the followers. */
+  end(): void {
+    this.isOver = true;
+    this.clear();
+    this.refresh();
+  }
+
   /** The next batch of events after a sequence, or undefined if the cache does not reach back that far. */
   after(sequence: number): readonly LogEvent[] | undefined {
     const index = sequence - this.#first + 1;
@@ -134,12 +148,12 @@ export class Tail {
     while (this.#first - 1 > sequence) {
       const before = this.#first;
       const from = Math.max(sequence, before - 1 - batchSize);
-      await scheduler.step(this.#accountId);
-      const epoch = await log.epoch();
+      await scheduler.step(this.accountId);
       const options = { filter: {}, limit: before - 1 - from, span: batchSize };
-      const { events } = await log.after(this.#accountId, from, options);
-      const older = events.map((event) => new LogEvent(this.#accountId, epoch, event));
+      const { events } = await log.after(this.accountId, from, options);
+      const older = events.map((event) => new LogEvent(this.accountId, this.epoch, event));
       const bytes = older.reduce((sum, event) => sum + bytesOf(event), 0);
+      if (await this.#isOfAnother()) return;
       // Meanwhile some may have been erased, trimmed or pruned.
       if (timesCleared !== this.timesCleared || before !== this.#first || older.length !== before - 1 - from) return;
       if (this.#bytes + bytes > tailBytes) return;
@@ -160,7 +174,7 @@ export class Tail {
     try {
       while (this.#refreshWanted && this.isFollowed) {
         this.#refreshWanted = false;
-        await (this.last < 0 ? this.#findEnd() : this.#readNext());
+        if (!this.isOver) await (this.last < 0 ? this.#findEnd() : this.#readNext());
         this.#hasFailed = false;
         await this.#wakeAll();
         await nextTurn();
@@ -179,24 +193,33 @@ export class Tail {
   async #wakeAll(): Promise<void> {
     let count = 0;
     for (const follower of this.#followers) {
-      if (count > 0 && count % wokenAtOnce === 0) await scheduler.step(this.#accountId);
+      if (count > 0 && count % wokenAtOnce === 0) await scheduler.step(this.accountId);
       follower.wake();
       count++;
     }
   }
 
   async #findEnd(): Promise<void> {
-    this.last = (await this.#storage.read.events.bounds(this.#accountId)).last;
+    const { last } = await this.#storage.read.events.bounds(this.accountId);
+    if (await this.#isOfAnother()) return;
+    this.last = last;
     this.clear();
+  }
+
+  /**
+   * Ends it if the log has another epoch, as it has where a replica took the place of its primary. To be asked after
+   * reading: what was read is of this log if the epoch is still the same.
+   */
+  async #isOfAnother(): Promise<boolean> {
+    if (!this.isOver && (await this.#storage.read.events.epoch()) !== this.epoch) this.end();
+    return this.isOver;
   }
 
   async #readNext(): Promise<void> {
     const { timesCleared } = this;
-    const { events: log } = this.#storage.read;
-    const epoch = await log.epoch();
     const options = { filter: {}, limit: batchSize, span: batchSize };
-    const { events, scannedTo } = await log.after(this.#accountId, this.last, options);
-    if (scannedTo === this.last || !this.isFollowed) return;
+    const { events, scannedTo } = await this.#storage.read.events.after(this.accountId, this.last, options);
+    if ((await this.#isOfAnother()) || scannedTo === this.last || !this.isFollowed) return;
     if (timesCleared !== this.timesCleared) {
       this.#refreshWanted = true; // some of them may have been erased since they were read
       return;
@@ -208,7 +231,7 @@ export class Tail {
       return;
     }
     for (const stored of events) {
-      const event = new LogEvent(this.#accountId, epoch, stored);
+      const event = new LogEvent(this.accountId, this.epoch, stored);
       this.#events.push(event);
       this.#bytes += bytesOf(event);
     }

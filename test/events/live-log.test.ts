@@ -51,6 +51,14 @@ function fits(event: Pick<LogEvent, 'type' | 'conversationId'>, { types, convers
   return conversationId === undefined || conversationId === event.conversationId;
 }
 
+const epochs = new WeakMap<LiveLog, string>();
+
+function liveLogOn(storage: Storage, onError?: (error: unknown) => void): LiveLog {
+  const liveLog = new LiveLog(storage, onError);
+  epochs.set(liveLog, storage.read.events.epoch() as string);
+  return liveLog;
+}
+
 /** Someone who follows a log, pulls when told to, and gives back what is more than it takes at once. */
 class Reader {
   readonly accountId: string;
@@ -72,7 +80,7 @@ class Reader {
     this.after = after;
     this.filter = filter;
     this.takes = takes;
-    this.follower = liveLog.follow(accountId, after, filter);
+    this.follower = liveLog.follow(accountId, { epoch: epochs.get(liveLog) ?? '', sequence: after }, filter);
     this.#iterator = this.follower[Symbol.asyncIterator]();
   }
 
@@ -159,7 +167,7 @@ async function openLog(): Promise<OpenedLog> {
     },
   });
   onTestFinished(() => storage.close());
-  const liveLog = new LiveLog(storage);
+  const liveLog = liveLogOn(storage);
   const { id: accountId } = await storedAccount(storage);
   return {
     path,
@@ -321,7 +329,7 @@ describe('a follower of the log', () => {
             });
           };
           const badlyTold: Storage = { ...storage, watch };
-          await run(storage, new LiveLog(badlyTold), steps, () => hint());
+          await run(storage, liveLogOn(badlyTold), steps, () => hint());
         },
       ),
       { numRuns: effort(12, 1_000) },
@@ -377,7 +385,7 @@ describe('a lagging follower', () => {
     const { storage, accountId } = await openLog();
     for (let round = 0; round < 4; round++) await append(storage, accountId, largeEvents(30));
     let reads = 0;
-    const liveLog = new LiveLog(
+    const liveLog = liveLogOn(
       watchingReads(storage, (events) => {
         reads += events.length;
       }),
@@ -394,7 +402,7 @@ describe('a lagging follower', () => {
     await append(storage, accountId, largeEvents(10));
     let turn = 0;
     const readsInTurn = new Map<number, number>();
-    const liveLog = new LiveLog(
+    const liveLog = liveLogOn(
       watchingReads(storage, () => {
         readsInTurn.set(turn, (readsInTurn.get(turn) ?? 0) + 1);
         const endMs = performance.now() + 1;
@@ -658,7 +666,7 @@ describe('a follower ends', () => {
     const { storage, accountId, liveLog } = await openLog();
     await append(storage, accountId, events(300));
     const timers = watchTimers();
-    const follow = () => liveLog.follow(accountId, 0, {});
+    const follow = () => new Reader(liveLog, accountId, 0).follower;
 
     const untouched = follow()[Symbol.asyncIterator]();
     expect(await untouched.return?.()).toEqual({ done: true, value: undefined });
@@ -904,7 +912,7 @@ describe('erased data', () => {
     const { events: log } = storage.read;
     const [asked, answered] = [gate(), gate()];
     let isHeld = false;
-    const liveLog = new LiveLog(
+    const liveLog = liveLogOn(
       withEvents(storage, {
         after: async (...given) => {
           const answer = await log.after(...given);
@@ -942,7 +950,7 @@ describe('erased data', () => {
     const [first, second] = [gate(), gate()];
     const waiting: Promise<void>[] = [];
     let notify: Parameters<Storage['watch']>[0] = () => {};
-    const liveLog = new LiveLog({
+    const liveLog = liveLogOn({
       ...withEvents(storage, {
         erasures: async () => {
           await waiting.shift();
@@ -979,15 +987,103 @@ describe('erased data', () => {
   });
 });
 
+describe('when a replica that lagged behind has taken the place of the database', () => {
+  /** A log whose end comes back, with another epoch: its last events are gone, and others have their numbers. */
+  async function replacedAt(sequence: number) {
+    const { storage: lost, accountId } = await openLog();
+    const { storage: promoted } = await openLog();
+    const { id: promotedId } = await storedAccount(promoted);
+    await append(lost, accountId, events(42));
+    await append(promoted, promotedId, events(sequence));
+    let isReplaced = false;
+    let notify: Parameters<Storage['watch']>[0] = () => {};
+    const { events: before } = lost.read;
+    const { events: after } = promoted.read;
+    const liveLog = liveLogOn({
+      ...withEvents(lost, {
+        epoch: () => (isReplaced ? after.epoch() : before.epoch()),
+        bounds: (id) => (isReplaced ? after.bounds(promotedId) : before.bounds(id)),
+        after: (id, ...rest) => (isReplaced ? after.after(promotedId, ...rest) : before.after(id, ...rest)),
+        lastSequences: (ids) =>
+          isReplaced ? after.lastSequences(ids.map(() => promotedId)) : before.lastSequences(ids),
+      }),
+      watch(listener) {
+        notify = listener;
+        return () => {};
+      },
+    });
+    const read = (from: number) => {
+      const reader = new Reader(liveLog, accountId, from);
+      readers.push(reader);
+      return reader;
+    };
+    return {
+      read,
+      liveLog,
+      async replace() {
+        isReplaced = true;
+        epochs.set(liveLog, await after.epoch());
+        notify(undefined);
+        await turns();
+      },
+      async append(count: number) {
+        await append(promoted, promotedId, events(count));
+        notify({ accountIds: new Set([accountId]), webhooks: new Map() });
+        await turns();
+      },
+    };
+  }
+
+  test('who follows the log that is gone gets CURSOR_EXPIRED, and none of the events of the other', async () => {
+    const { read, replace, append: appendAfter } = await replacedAt(40);
+    const [waiting, behind, busy] = [read(42), read(0), read(42)];
+    behind.pull();
+    waiting.pull();
+    await until(() => behind.got.length > 0);
+    await replace();
+    behind.pull();
+    busy.pull();
+    await until(() => waiting.done && behind.done && busy.done);
+    await appendAfter(3);
+    for (const { failure, follower } of [waiting, behind, busy]) {
+      expect(failure).toMatchObject({ code: 'CURSOR_EXPIRED' });
+      expect(follower.position).toBeLessThanOrEqual(42);
+    }
+    expect(waiting.got).toEqual([]);
+    expect(behind.sequences).toEqual(range(1, behind.got.length));
+  });
+
+  test('who follows the new log gets its events, and none of the one that is gone from memory', async () => {
+    const { read, liveLog, replace, append: appendAfter } = await replacedAt(40);
+    const gone = read(0);
+    gone.pull();
+    await gone.pullTo(42);
+    await replace();
+    const next = read(38);
+    next.pull();
+    await appendAfter(3);
+    await next.pullTo(43);
+    expect(next.sequences).toEqual(range(39, 43));
+    const cursors = next.got.map(({ cursor, position }) => [cursor, eventCursor(epochs.get(liveLog) ?? '', position)]);
+    for (const [cursor, expected] of cursors) expect(cursor).toBe(expected);
+    gone.pull();
+    await until(() => gone.done);
+    expect(gone.failure).toMatchObject({ code: 'CURSOR_EXPIRED' });
+    expect(liveLog.followers).toBe(1);
+  });
+});
+
 describe('a storage failure', () => {
+  function failAtLook(sql: string): void {
+    if (looks([sql]) > 0) throw new Error('disk I/O error');
+  }
+
   test('does not end a waiting follower: afterwards it gets the events from the meantime, even without a wake-up', async () => {
-    const { path, storage, accountId } = await openLog();
-    const other = new Database(path);
-    onTestFinished(() => void other.close());
+    const { storage, accountId, hooks } = await openLog();
     const timers = watchTimers();
     let told = 0;
     const troubles: unknown[] = [];
-    const liveLog = new LiveLog(
+    const liveLog = liveLogOn(
       {
         ...storage,
         watch: (listener) =>
@@ -1001,15 +1097,12 @@ describe('a storage failure', () => {
     readers.push(reader);
     reader.pull();
     for (let turn = 0; turn < 5; turn++) await nextTurn();
-    const renaming = (from: string, to: string) => other.prepare(`ALTER TABLE ${from} RENAME TO ${to}`);
-    renaming('meta', 'gone').run();
+    hooks.onStatement = failAtLook;
     await append(storage, accountId, events(3));
     for (let turn = 0; turn < 5; turn++) await nextTurn();
     expect({ got: reader.got, done: reader.done }).toEqual({ got: [], done: false });
-    expect(troubles, 'the operator is told, once').toEqual([
-      expect.objectContaining({ message: expect.stringContaining('no such table') }),
-    ]);
-    renaming('gone', 'meta').run();
+    expect(troubles, 'the operator is told, once').toEqual([expect.objectContaining({ message: 'disk I/O error' })]);
+    hooks.onStatement = () => {};
     await until(() => reader.got.length > 0 || reader.done);
     expect(reader.sequences).toEqual([1, 2, 3]);
     reader.end();
@@ -1017,14 +1110,12 @@ describe('a storage failure', () => {
   });
 
   test('leaves no timer behind when all followers leave during it', async () => {
-    const { path, storage, accountId, liveLog, read } = await openLog();
-    const other = new Database(path);
-    onTestFinished(() => void other.close());
+    const { storage, accountId, liveLog, hooks, read } = await openLog();
     const timers = watchTimers();
     const reader = read(0);
     reader.pull();
     for (let turn = 0; turn < 5; turn++) await nextTurn();
-    other.exec('ALTER TABLE meta RENAME TO gone');
+    hooks.onStatement = failAtLook;
     await append(storage, accountId, events(3));
     for (let turn = 0; turn < 5; turn++) await nextTurn();
     expect(await timers.left(), 'it will try again').toContainEqual(expect.stringContaining('events/tail.ts'));

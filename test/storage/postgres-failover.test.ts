@@ -5,8 +5,27 @@ import { longTest } from '../support/effort.ts';
 import { readLog } from '../support/log.ts';
 import { PostgresServer } from '../support/postgres.ts';
 import { startTestServer } from '../support/server.ts';
+import { SseReader } from '../support/sse.ts';
 import { TcpRelay } from '../support/tcp-relay.ts';
 import { eventually } from '../support/wait.ts';
+
+/** A node on a primary with a synchronous standby, and what makes the standby its database. */
+async function start() {
+  const primary = await PostgresServer.start();
+  onTestFinished(() => primary.remove());
+  const url = await primary.database();
+  const before = await startTestServer({ config: { postgres: { url, directUrl: undefined } } });
+  const { secret } = await before.account();
+  await before.close();
+  const standby = await primary.startStandby();
+  onTestFinished(() => standby.remove());
+  const address = await TcpRelay.open(url);
+  const node = await serve('', { DATABASE_URL: address.through(url) });
+  const client = clientOf(node.url, secret);
+  const create = (subject: string): Promise<Json> =>
+    client.rest('POST', '/conversations', { body: { subject }, headers: { 'idempotency-key': subject } });
+  return { primary, standby, url, address, node, client, secret, create };
+}
 
 longTest(
   'when the primary is lost, a node goes on with the replica in its place once that is promoted, and loses nothing',
@@ -14,20 +33,7 @@ longTest(
     timeout: 120_000,
   },
   async () => {
-    const primary = await PostgresServer.start();
-    onTestFinished(() => primary.remove());
-    const url = await primary.database();
-    const before = await startTestServer({ config: { postgres: { url, directUrl: undefined } } });
-    const { secret } = await before.account();
-    await before.close();
-    const standby = await primary.startStandby();
-    onTestFinished(() => standby.remove());
-
-    const address = await TcpRelay.open(url);
-    const node = await serve('', { DATABASE_URL: address.through(url) });
-    const client = clientOf(node.url, secret);
-    const create = (subject: string): Promise<Json> =>
-      client.rest('POST', '/conversations', { body: { subject }, headers: { 'idempotency-key': subject } });
+    const { primary, standby, url, address, node, client, create } = await start();
     const acknowledged: string[] = [];
     for (let number = 0; number < 30; number++) {
       const { status, body } = await create(`subject-${number}`);
@@ -58,6 +64,47 @@ longTest(
     // The service cannot know that nothing was lost.
     const { status, body } = await client.rest('GET', `/events?after=${encodeURIComponent(eventCursor)}`);
     expect({ status, code: body.code }).toEqual({ status: 410, code: 'CURSOR_EXPIRED' });
+    node.signal('SIGTERM');
+    expect((await node.ended).code).toBe(0);
+  },
+);
+
+longTest(
+  'when the replica in the place of the primary lacks its last events, open streams end, and no reader is given one that is gone',
+  { timeout: 120_000 },
+  async () => {
+    const { primary, standby, url, address, node, client, secret, create } = await start();
+    const open = (after?: string) =>
+      SseReader.open(`${node.url}/v1/events/stream`, {
+        authorization: `Bearer ${secret}`,
+        ...(after !== undefined && { 'last-event-id': after }),
+      });
+    const subjects = ({ events }: SseReader): string[] => events.map(({ data }) => data.conversation.subject);
+    const stream = await open();
+    for (const subject of ['first', 'second']) await create(subject);
+    await standby.fallBehind(primary);
+    for (const subject of ['third', 'fourth']) await create(subject);
+    await stream.until(({ events }) => events.length === 4);
+
+    await primary.crash();
+    address.remove(url);
+    address.add(standby.urlHere(url));
+    await standby.promote();
+    await eventually(
+      () => create('fifth'),
+      ({ status }) => status === 201,
+    );
+    for (const subject of ['sixth', 'seventh']) await create(subject);
+    await stream.until(({ ended }) => ended);
+    expect(subjects(stream)).toEqual(['first', 'second', 'third', 'fourth']);
+    expect((await open(stream.lastEventId)).status).toBe(410);
+    const all = ['first', 'second', 'fifth', 'sixth', 'seventh'];
+    expect((await readLog(client)).map(({ data }) => data.conversation.subject)).toEqual(all);
+    const { body } = await client.rest('GET', '/events?limit=2');
+    const next = await open(body.pagination.nextCursor);
+    await next.until(({ events }) => events.length === 3);
+    expect(subjects(next)).toEqual(all.slice(2));
+    next.close();
     node.signal('SIGTERM');
     expect((await node.ended).code).toBe(0);
   },

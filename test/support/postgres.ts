@@ -190,6 +190,23 @@ export class PostgresServer {
     return standby;
   }
 
+  /** Has its primary no longer wait for this standby, which gets nothing more from it. */
+  async fallBehind(primary: PostgresServer): Promise<void> {
+    await primary.#run('ALTER SYSTEM RESET synchronous_standby_names');
+    await primary.#run('SELECT pg_reload_conf()');
+    await this.#run(`ALTER SYSTEM SET primary_conninfo = ''`);
+    await this.#run('SELECT pg_reload_conf()');
+    const receivers = `SELECT 1 / (count(*) = 0)::integer FROM pg_stat_replication`;
+    await eventually(
+      () =>
+        primary.#run(receivers).then(
+          () => true,
+          () => false,
+        ),
+      (isAlone) => isAlone,
+    );
+  }
+
   async promote(): Promise<void> {
     await this.#run('SELECT pg_promote()');
   }

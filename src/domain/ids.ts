@@ -109,14 +109,19 @@ export function idShape(kind: IdKind) {
   });
 }
 
-/** Replaces text that cannot be an id, which may be as long as a request. Nothing has this id either. */
-const nobodysId = '';
+/**
+ * Replaces text that cannot be an id of this kind, which may be as long as a request, or no text to a storage. Nothing has
+ * the empty id either.
+ */
+export function orNobodysId(kind: IdKind, text: string): string {
+  return isId(kind, text) ? text : '';
+}
 
 /** An id in a request. A malformed one is not a fault: it leads to NOT_FOUND like any unknown id. */
 export function idInput(kind: IdKind) {
   return z
     .string({ error: 'must be a string' })
-    .overwrite((text) => (isId(kind, text) ? text : nobodysId))
+    .overwrite((text) => orNobodysId(kind, text))
     .meta({ examples: [exampleId(kind)] });
 }
 

@@ -7,6 +7,7 @@ import { conversationsById, getConversation } from '../domain/conversations.ts';
 import { attemptRanges, deliveriesById } from '../domain/deliveries.ts';
 import type { Attempt, Delivery } from '../domain/delivery-record.ts';
 import { documentTexts } from '../domain/documents.ts';
+import { type IdKind, orNobodysId } from '../domain/ids.ts';
 import { type Lead, leadsById } from '../domain/leads.ts';
 import type { Message } from '../domain/message-record.ts';
 import { listMessageRanges, type MessageRange, messagesById } from '../domain/messages.ts';
@@ -59,19 +60,24 @@ export class Loaders {
   /** @throws FORBIDDEN at once: a page of leads may ask for a hundred conversations, ten thousand times together */
   get conversation() {
     getConversation.authorise(this.#context.caller);
-    this.#conversation ??= this.#byId(conversationsById);
+    this.#conversation ??= this.#byId('conversation', conversationsById);
     return this.#conversation;
   }
 
   get lead() {
-    this.#lead ??= this.#byId(leadsById);
+    this.#lead ??= this.#byId('lead', leadsById);
     return this.#lead;
   }
 
   get message() {
     this.#message ??= new DataLoader(
       async (ids) => {
-        const messages = await this.#inTurn(ids, (context) => messagesById(context, ids));
+        const messages = await this.#inTurn(ids, (context) =>
+          messagesById(
+            context,
+            ids.map((id) => orNobodysId('message', id)),
+          ),
+        );
         this.#budget.read(messages.reduce((sum, message) => sum + Buffer.byteLength(message?.content ?? ''), 0));
         return messages;
       },
@@ -97,12 +103,12 @@ export class Loaders {
   }
 
   get webhook() {
-    this.#webhook ??= this.#byId(webhooksById);
+    this.#webhook ??= this.#byId('webhook', webhooksById);
     return this.#webhook;
   }
 
   get delivery() {
-    this.#delivery ??= this.#byId(deliveriesById);
+    this.#delivery ??= this.#byId('delivery', deliveriesById);
     return this.#delivery;
   }
 
@@ -115,17 +121,17 @@ export class Loaders {
   }
 
   get documentText() {
-    this.#documentText ??= this.#byId(documentTexts);
+    this.#documentText ??= new DataLoader((ids) => documentTexts(this.#context, ids));
     return this.#documentText;
   }
 
   get apiKey() {
-    this.#apiKey ??= this.#byId(apiKeysById);
+    this.#apiKey ??= this.#byId('apiKey', apiKeysById);
     return this.#apiKey;
   }
 
   get account() {
-    this.#account ??= this.#byId(accountsById);
+    this.#account ??= this.#byId('account', accountsById);
     return this.#account;
   }
 
@@ -149,7 +155,15 @@ export class Loaders {
     return await load(this.#context);
   }
 
-  #byId<T>(load: (context: Context, ids: readonly string[]) => Promise<readonly T[]>): DataLoader<string, T> {
-    return new DataLoader((ids) => load(this.#context, ids));
+  #byId<T>(
+    kind: IdKind,
+    load: (context: Context, ids: readonly string[]) => Promise<readonly T[]>,
+  ): DataLoader<string, T> {
+    return new DataLoader((ids) =>
+      load(
+        this.#context,
+        ids.map((id) => orNobodysId(kind, id)),
+      ),
+    );
   }
 }

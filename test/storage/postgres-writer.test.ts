@@ -5,12 +5,14 @@ import { DomainError } from '../../src/domain/errors.ts';
 import type { Storage, Transaction } from '../../src/domain/storage-port.ts';
 import { systemClock } from '../../src/server/clock.ts';
 import { connect, Pool } from '../../src/storage/postgres/connections.ts';
+import { isUseless } from '../../src/storage/postgres/errors.ts';
+import { Session } from '../../src/storage/postgres/session.ts';
 import { openPostgresStorage, type PostgresOptions, type PostgresStorage } from '../../src/storage/postgres/storage.ts';
 import { longTest as test } from '../support/effort.ts';
 import { postgresServer } from '../support/postgres.ts';
 import { sampleAccount, sampleConversation, sampleEvent, storedAccount } from '../support/samples.ts';
 import { TcpRelay } from '../support/tcp-relay.ts';
-import { gate, until } from '../support/wait.ts';
+import { eventually, gate, until } from '../support/wait.ts';
 
 const { server } = postgresServer();
 /** For a test that leaves the tables as they are. */
@@ -548,6 +550,27 @@ describe('a work', () => {
     expect(await Promise.all(Array.from({ length: 5 }, insert))).toEqual([0, 0, 0, 0, 0]);
     expect(await insert()).toBe(0);
     expect(await storage.read.conversations.count(accountId, {})).toBe(7);
+  });
+
+  test('writes nothing outside its transaction where nothing is left of what the connection has prepared', async () => {
+    const url = await database();
+    const session = new Session(url, {});
+    void session.begin('');
+    await session.query('DEALLOCATE ALL', [], false); // what a proxy does that gives it another connection
+    await session.commit();
+    const begun = session.begin('');
+    void session.send("INSERT INTO meta (name, value) VALUES ('left behind', '1')", []);
+    await begun;
+    expect(isUseless(session.failure)).toBe(true);
+    await session.rollback();
+    await session.close();
+    const other = clientOf(url);
+    await eventually(
+      () => other`SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND state = 'active'
+        AND pid <> pg_backend_pid()`,
+      ({ length }) => length === 0,
+    );
+    expect([...(await other`DELETE FROM meta WHERE name = 'left behind' RETURNING name`)]).toEqual([]);
   });
 
   test('that awaits something else than its transaction is given up, and holds its locks no longer', async () => {

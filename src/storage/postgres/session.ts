@@ -191,7 +191,8 @@ export class Session implements Queries {
       this.#lose = reject;
     });
     this.lost.catch(() => {}); // nobody need wait for it
-    this.#keep(this.#tell('BEGIN ISOLATION LEVEL READ COMMITTED'));
+    // Not prepared: were that useless, what is sent behind it would be committed by itself, and then be done again.
+    this.#keep(this.#tell('BEGIN ISOLATION LEVEL READ COMMITTED', [], false));
     if (!this.#options.isProxied) return;
     for (const [name, ms] of Object.entries(timeoutsOf(this.#options)))
       this.#keep(this.#tell(`SET LOCAL ${name} = ${ms}`));

@@ -10,7 +10,16 @@ import { Session } from '../../src/storage/postgres/session.ts';
 import { openPostgresStorage, type PostgresOptions, type PostgresStorage } from '../../src/storage/postgres/storage.ts';
 import { longTest as test } from '../support/effort.ts';
 import { postgresServer } from '../support/postgres.ts';
-import { sampleAccount, sampleConversation, sampleEvent, storedAccount } from '../support/samples.ts';
+import {
+  sampleAccount,
+  sampleAttempt,
+  sampleConversation,
+  sampleDelivery,
+  sampleEvent,
+  sampleWebhook,
+  startMs,
+  storedAccount,
+} from '../support/samples.ts';
 import { TcpRelay } from '../support/tcp-relay.ts';
 import { eventually, gate, until } from '../support/wait.ts';
 
@@ -601,6 +610,91 @@ describe('a work', () => {
     }, accountId);
     await expect(undone).rejects.toThrow('on purpose');
     expect(await storage.read.accounts.list()).toHaveLength(1);
+  });
+});
+
+describe('a response of a receiver that repeats what is being erased', () => {
+  const lease = { id: 'lease', nowMs: startMs, endsMs: startMs + 60_000 };
+
+  /** A conversation of which a webhook is told on one node, while it is erased on the other one. */
+  async function openScene() {
+    const url = await database();
+    const [recording, erasing] = [await opened(url), await opened(url)];
+    const { id: accountId } = await storedAccount(recording);
+    const [conversation, webhook] = [sampleConversation(), sampleWebhook()];
+    const event = sampleEvent(conversation);
+    const delivery = sampleDelivery(webhook.id, { eventId: event.id });
+    await recording.write(async (tx) => {
+      await tx.conversations.insert(accountId, conversation);
+      await tx.webhooks.insert(accountId, webhook);
+      const eventSequence = await tx.events.append(accountId, [event]);
+      await tx.deliveries.insert(accountId, { ...delivery, eventSequence });
+    }, accountId);
+    await recording.write(async (tx) => await tx.deliveries.claim([{ webhookId: webhook.id, limit: 1 }], lease));
+    const erasures = await recording.read.events.erasures();
+    const record = (meanwhile = async () => {}) =>
+      recording.write(async (tx) => {
+        await tx.deliveries.release(lease.id, [delivery.id]);
+        const isErased = (await tx.events.erasures()) !== erasures;
+        await meanwhile();
+        const responseBody = isErased ? null : 'what it was told';
+        await tx.deliveries.insertAttempt(delivery.id, 1, sampleAttempt({ responseBody }));
+      });
+    const erase = (meanwhile = async () => {}) =>
+      erasing.write(async (tx) => {
+        await tx.conversations.erase(accountId, conversation);
+        await tx.conversations.count(accountId, {}); // all of it is done by then
+        await meanwhile();
+      }, accountId);
+    const other = clientOf(url);
+    /** Until some transaction waits for another, or this one is over. */
+    const untilWaiting = async (work: Promise<void>): Promise<void> => {
+      let isOver = false;
+      void work.finally(() => {
+        isOver = true;
+      });
+      await eventually(
+        () => other`SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`,
+        ({ length }) => isOver || length > 0,
+      );
+    };
+    const bodies = async () => {
+      const [found] = await recording.read.deliveries.attempts(accountId, [
+        { deliveryId: delivery.id, from: 1, to: 9 },
+      ]);
+      return found?.map(({ responseBody }) => responseBody);
+    };
+    return { record, erase, untilWaiting, bodies };
+  }
+
+  test('is erased, too, if the erasure comes while it is recorded', async () => {
+    const { record, erase, untilWaiting, bodies } = await openScene();
+    const [begun, held] = [gate(), gate()];
+    const recorded = record(async () => {
+      begun.open();
+      await held.opened;
+    });
+    await begun.opened;
+    const erased = erase();
+    await untilWaiting(erased);
+    held.open();
+    await Promise.all([recorded, erased]);
+    expect(await bodies()).toEqual([null]);
+  });
+
+  test('is not kept, if it is recorded while the erasure is not committed yet', async () => {
+    const { record, erase, untilWaiting, bodies } = await openScene();
+    const [begun, held] = [gate(), gate()];
+    const erased = erase(async () => {
+      begun.open();
+      await held.opened;
+    });
+    await begun.opened;
+    const recorded = record();
+    await untilWaiting(recorded);
+    held.open();
+    await Promise.all([recorded, erased]);
+    expect(await bodies()).toEqual([null]);
   });
 });
 

@@ -125,12 +125,16 @@ function clearEvents(db: Statements): Part {
       ORDER BY sequence LIMIT :limit`,
   );
   // A delivery is created at the time of its event, and its id contains that time: no index by event is needed.
+  const deliveriesOfThem = `unnest(:ids::text[], :froms::text[], :tos::text[]) AS event (id, first, last)
+        JOIN deliveries ON deliveries.account_id = :accountId AND deliveries.event_id = event.id
+          AND deliveries.id COLLATE "C" >= event.first AND deliveries.id COLLATE "C" <= event.last`;
+  // Who records an attempt has its delivery locked, too: so the next statement sees that attempt, or it is recorded when
+  // everybody sees the erasure.
+  const lockDeliveries = db.prepare(`SELECT 1 FROM ${deliveriesOfThem} ORDER BY deliveries.id FOR SHARE OF deliveries`);
   const clearResponses = db.prepare(
     `UPDATE attempts SET response_body = NULL WHERE account_id = :accountId AND (delivery_id, number) IN
       (SELECT attempts.delivery_id, attempts.number
-        FROM unnest(:ids::text[], :froms::text[], :tos::text[]) AS event (id, first, last)
-        JOIN deliveries ON deliveries.account_id = :accountId AND deliveries.event_id = event.id
-          AND deliveries.id COLLATE "C" >= event.first AND deliveries.id COLLATE "C" <= event.last
+        FROM ${deliveriesOfThem}
         JOIN attempts ON attempts.account_id = :accountId AND attempts.delivery_id = deliveries.id
         WHERE attempts.response_body IS NOT NULL LIMIT :limit)`,
   );
@@ -142,13 +146,14 @@ function clearEvents(db: Statements): Part {
     const found = await next.all({ accountId, conversationId, eventSequence, limit });
     const last = found.at(-1);
     if (last === undefined) return 0;
-    const cleared = await clearResponses.run({
+    const events = {
       accountId,
-      limit,
       ids: arrayOf(found.map(({ id }) => id)),
       froms: arrayOf(found.map(({ timestamp }) => lowestIdAt('delivery', timestamp))),
       tos: arrayOf(found.map(({ timestamp }) => lowestIdAt('delivery', timestamp + 1))),
-    });
+    };
+    await lockDeliveries.send(events);
+    const cleared = await clearResponses.run({ ...events, limit });
     if (cleared === limit) return cleared; // there may be more responses to the same events
     await clearData.send({ accountId, erasedJson, sequences: arrayOf(found.map(({ sequence }) => sequence)) });
     place.eventSequence = last.sequence;

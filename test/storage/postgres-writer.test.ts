@@ -868,6 +868,24 @@ test('the limiter’s clock is the database’s, whatever the clocks of nodes sh
   expect(two).toMatchObject({ wallMs: 1_000, uptimeMs: 500, boot: 'another machine' });
 });
 
+test('works that count requests do not wait for one another that advances the limiter’s clock', async () => {
+  const url = await database();
+  const storage = await opened(url, { lockTimeoutMs: 200 });
+  const accounts = [await storedAccount(storage), await storedAccount(storage)];
+  const count = ({ id }: { readonly id: string }, minute: number) =>
+    storage.write(async (tx) => await tx.rateWindows.add(id, minute, 1), id);
+  const minute = 1_000; // of 1970
+  const stored = async () => (await clientOf(url)`SELECT at FROM rate_clock`)[0]?.['at'];
+  await clientOf(url).begin(async (tx) => {
+    await tx`UPDATE rate_clock SET at = at`;
+    for (const account of accounts) expect(await count(account, minute)).toEqual({ minute, count: 1 });
+  });
+  expect(Number(await stored())).toBe(0);
+  for (const account of accounts) expect(await count(account, minute)).toEqual({ minute, count: 2 });
+  await Promise.all(accounts.map((account) => count(account, minute - 1)));
+  expect(Number(await stored()), 'the next that counts advances it, and none sets it back').toBe(minute * 60_000);
+});
+
 test('every primary and unique key begins with the account, but of the service’s own tables', async () => {
   const keys = await clientOf(await database())<{ table: string; column: string }[]>`
     SELECT owner.relname AS table, attribute.attname AS column

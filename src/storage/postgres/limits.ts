@@ -34,7 +34,12 @@ export function rateWindowWrites(db: Statements): RateWindowWrites {
       ON CONFLICT (account_id, minute) DO UPDATE SET count = held.count + excluded.count RETURNING minute, count`,
   );
   const prune = db.prepare('DELETE FROM rate_windows WHERE account_id = :accountId AND minute < :minute');
-  const keep = db.prepare('UPDATE rate_clock SET at = :atMs WHERE key = 1 AND at < :atMs');
+  // Passes over the row while another advances it: else all accounts would wait for that one. Should that be undone, the
+  // next count advances it.
+  const keep = db.prepare(
+    `UPDATE rate_clock SET at = :atMs
+      WHERE key = (SELECT key FROM rate_clock WHERE key = 1 AND at < :atMs FOR UPDATE SKIP LOCKED)`,
+  );
   return {
     setClock: async ({ atMs }) => {
       await keep.send({ atMs: Math.floor(atMs) });

@@ -6,6 +6,7 @@ import type { Storage, Transaction } from '../../src/domain/storage-port.ts';
 import { systemClock } from '../../src/server/clock.ts';
 import { connect, Pool } from '../../src/storage/postgres/connections.ts';
 import { isUseless } from '../../src/storage/postgres/errors.ts';
+import { migrate, migrations, newestMigration } from '../../src/storage/postgres/migrate.ts';
 import { Session } from '../../src/storage/postgres/session.ts';
 import { openPostgresStorage, type PostgresOptions, type PostgresStorage } from '../../src/storage/postgres/storage.ts';
 import { longTest as test } from '../support/effort.ts';
@@ -39,6 +40,20 @@ function clientOf(url: string): postgres.Sql {
   const client = postgres(url, { max: 1, onnotice: () => {} });
   onTestFinished(() => client.end({ timeout: 0 }));
   return client;
+}
+
+/** Resolves when something waits for a lock of another, or when this is over. */
+async function untilWaiting(url: string, work: Promise<unknown>): Promise<void> {
+  let isOver = false;
+  const end = (): void => {
+    isOver = true;
+  };
+  work.then(end, end);
+  const client = clientOf(url);
+  await eventually(
+    () => client`SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`,
+    ({ length }) => isOver || length > 0,
+  );
 }
 
 /** Reads a conversation, and writes what follows from it. */
@@ -646,29 +661,17 @@ describe('a response of a receiver that repeats what is being erased', () => {
         await tx.conversations.count(accountId, {}); // all of it is done by then
         await meanwhile();
       }, accountId);
-    const other = clientOf(url);
-    /** Until some transaction waits for another, or this one is over. */
-    const untilWaiting = async (work: Promise<void>): Promise<void> => {
-      let isOver = false;
-      void work.finally(() => {
-        isOver = true;
-      });
-      await eventually(
-        () => other`SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`,
-        ({ length }) => isOver || length > 0,
-      );
-    };
     const bodies = async () => {
       const [found] = await recording.read.deliveries.attempts(accountId, [
         { deliveryId: delivery.id, from: 1, to: 9 },
       ]);
       return found?.map(({ responseBody }) => responseBody);
     };
-    return { record, erase, untilWaiting, bodies };
+    return { url, record, erase, bodies };
   }
 
   test('is erased, too, if the erasure comes while it is recorded', async () => {
-    const { record, erase, untilWaiting, bodies } = await openScene();
+    const { url, record, erase, bodies } = await openScene();
     const [begun, held] = [gate(), gate()];
     const recorded = record(async () => {
       begun.open();
@@ -676,14 +679,14 @@ describe('a response of a receiver that repeats what is being erased', () => {
     });
     await begun.opened;
     const erased = erase();
-    await untilWaiting(erased);
+    await untilWaiting(url, erased);
     held.open();
     await Promise.all([recorded, erased]);
     expect(await bodies()).toEqual([null]);
   });
 
   test('is not kept, if it is recorded while the erasure is not committed yet', async () => {
-    const { record, erase, untilWaiting, bodies } = await openScene();
+    const { url, record, erase, bodies } = await openScene();
     const [begun, held] = [gate(), gate()];
     const erased = erase(async () => {
       begun.open();
@@ -691,7 +694,7 @@ describe('a response of a receiver that repeats what is being erased', () => {
     });
     await begun.opened;
     const recorded = record();
-    await untilWaiting(recorded);
+    await untilWaiting(url, recorded);
     held.open();
     await Promise.all([recorded, erased]);
     expect(await bodies()).toEqual([null]);
@@ -857,6 +860,38 @@ describe('a database', () => {
     await expect((async () => await storage.check())()).rejects.toMatchObject(unavailable);
     expect(await storage.read.conversations.count(accountId, {})).toBe(0);
   });
+});
+
+test('a migration waits for the works that have begun, and later ones of the older version are not done', async () => {
+  const url = await server().database();
+  const storage = await opened(url);
+  const [early, late] = [await storedAccount(storage), await storedAccount(storage)];
+  const [begun, end] = [gate(), gate()];
+  const insert = (accountId: string, after?: Promise<void>) =>
+    storage.write(async (tx) => {
+      await tx.conversations.count(accountId, {});
+      begun.open();
+      await after;
+      await tx.conversations.insert(accountId, sampleConversation());
+    }, accountId);
+  const before = insert(early.id, end.opened);
+  await begun.opened;
+  const next = {
+    sql: ['CREATE TABLE found AS SELECT account_id FROM conversations'],
+    hash: 'the next',
+    folderMillis: newestMigration + 1,
+    bps: true,
+  };
+  const migrated = migrate(url, { migrations: [...migrations, next] });
+  await untilWaiting(url, migrated);
+  const after = insert(late.id);
+  end.open();
+  await before;
+  expect(await migrated).toMatchObject({ applied: 1 });
+  await expect(after).rejects.toMatchObject(unavailable);
+  const found = await clientOf(url)`SELECT account_id FROM found`;
+  expect([...found]).toEqual([{ account_id: early.id }]);
+  expect(await storage.read.conversations.count(late.id, {})).toBe(0);
 });
 
 test('the limiter’s clock is the database’s, whatever the clocks of nodes show', async () => {

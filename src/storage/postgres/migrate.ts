@@ -10,7 +10,7 @@ import { isDivisionByZero } from './errors.ts';
 declare const builtPostgresMigrations: string | undefined;
 
 /** Those that this program was built with: an upgrade in place can change the folder while this one is still running. */
-const migrations: readonly MigrationMeta[] =
+export const migrations: readonly MigrationMeta[] =
   typeof builtPostgresMigrations === 'undefined'
     ? readMigrationFiles({ migrationsFolder: postgresMigrationsFolder })
     : JSON.parse(builtPostgresMigrations);
@@ -38,6 +38,11 @@ export interface MigrationReport {
   readonly total: number;
 }
 
+interface MigrateOptions extends ConnectionOptions {
+  readonly isTemplate?: boolean;
+  readonly migrations?: readonly MigrationMeta[];
+}
+
 /** The advisory lock of whoever migrates: any number will do that nothing else on the database takes. */
 const lockKey = 7_235_114_091;
 
@@ -47,17 +52,17 @@ const patienceMs = 60_000;
 /**
  * Applies the missing migrations in one transaction. Other nodes wait for it.
  * @param url of the database itself, and not of a proxy
- * @param options `isTemplate` leaves out what no two databases may have in common
+ * @param options `isTemplate` leaves out what no two databases may have in common; `migrations` are the program's, but in tests
  * @throws Error when the database was migrated by a newer version of the program
  */
 export async function migrate(
   url: string,
-  { isTemplate = false, ...options }: ConnectionOptions & { readonly isTemplate?: boolean },
+  { isTemplate = false, migrations: known = migrations, ...options }: MigrateOptions,
 ): Promise<MigrationReport> {
   const client = connect(url, 1, { ...options, lockTimeoutMs: patienceMs, statementTimeoutMs: 0 });
   try {
     await client.unsafe('BEGIN').simple();
-    const report = await applyMissing(client);
+    const report = await applyMissing(client, known);
     if (!isTemplate) await addFacts(client);
     await client.unsafe('COMMIT').simple();
     return report;
@@ -66,19 +71,22 @@ export async function migrate(
   }
 }
 
-async function applyMissing(client: Client): Promise<MigrationReport> {
+async function applyMissing(client: Client, known: readonly MigrationMeta[]): Promise<MigrationReport> {
   await client`SELECT pg_advisory_xact_lock(${lockKey})`;
   await client`CREATE TABLE IF NOT EXISTS __drizzle_migrations
     (id serial PRIMARY KEY, hash text NOT NULL, created_at bigint NOT NULL)`;
   const [row] = await client<[{ done: number | null }]>`SELECT max(created_at) AS done FROM __drizzle_migrations`;
   const done = row.done ?? 0;
-  if (done > newestMigration) throw unknownMigration(done);
-  const pending = migrations.filter((migration) => migration.folderMillis > done);
+  if (done > (known.at(-1)?.folderMillis ?? 0)) throw unknownMigration(done);
+  const pending = known.filter((migration) => migration.folderMillis > done);
+  // Who has found the database not newer holds this table until the end of the transaction: what it writes is migrated,
+  // and whoever comes later waits and finds it newer.
+  if (pending.length > 0) await client`LOCK TABLE __drizzle_migrations IN ACCESS EXCLUSIVE MODE`;
   for (const { sql, hash, folderMillis } of pending) {
     for (const statement of sql) await client.unsafe(statement).simple();
     await client`INSERT INTO __drizzle_migrations (hash, created_at) VALUES (${hash}, ${folderMillis})`;
   }
-  return { applied: pending.length, total: migrations.length };
+  return { applied: pending.length, total: known.length };
 }
 
 /** What a database is to have from its first opening on. */

@@ -597,6 +597,30 @@ describe('a work', () => {
     expect([...(await other`DELETE FROM meta WHERE name = 'left behind' RETURNING name`)]).toEqual([]);
   });
 
+  test('that is repeated alone, and cannot have the lock of its account any more, is unavailable', async () => {
+    const url = await database();
+    const storage = await opened(url, { maxSessions: 1, lockTimeoutMs: 100 });
+    const { id: accountId } = await storedAccount(storage);
+    const { opened: released, open: release } = gate();
+    let holding: Promise<unknown> | undefined;
+    const undo = async (tx: Transaction): Promise<void> => {
+      await tx.conversations.insert(accountId, sampleConversation());
+      await tx.conversations.count(accountId, {});
+      holding ??= clientOf(url).begin(async (sql) => {
+        await sql`LOCK TABLE account_totals IN EXCLUSIVE MODE`; // which is given in the order in which it was asked for
+        await released;
+      });
+      await untilWaiting(url, holding);
+      throw new Error('after it has written');
+    };
+    const count = async (tx: Transaction): Promise<number> => await tx.conversations.count(accountId, {});
+    const works = [storage.write(undo, accountId, ['one']), storage.write(count, accountId, ['another'])];
+    for (const work of await Promise.allSettled(works))
+      expect(work).toMatchObject({ status: 'rejected', reason: unavailable });
+    release();
+    await holding;
+  });
+
   test('that awaits something else than its transaction is given up, and holds its locks no longer', async () => {
     const storage = await opened(await database(), { idleTimeoutMs: 100 });
     const { id: accountId } = await storedAccount(storage);

@@ -38,6 +38,11 @@ export function isLockTimeout(error: unknown): boolean {
   return error instanceof postgres.PostgresError && error.code === '55P03';
 }
 
+/** Whether a statement was refused because one before it in its transaction had failed. */
+export function isInFailed(error: unknown): boolean {
+  return error instanceof postgres.PostgresError && error.code === '25P02';
+}
+
 /** How the client names what happened to a connection; Node's own codes for that are the others. */
 const ofConnections = new Set([
   'CONNECTION_CLOSED',

@@ -14,7 +14,7 @@ import {
   type RowValue,
   timeoutsOf,
 } from './connections.ts';
-import { isUseless } from './errors.ts';
+import { isInFailed, isUseless } from './errors.ts';
 import { explainNewer, isNotNewer } from './migrate.ts';
 import { arrayOf } from './statements.ts';
 
@@ -284,7 +284,8 @@ export class Session implements Queries {
 
   #keep(answer: Promise<unknown>): void {
     answer.catch((error: unknown) => {
-      this.#failure ??= error;
+      // What a statement before it failed with says why, though that may be noticed later.
+      if (this.#failure === undefined || isInFailed(this.#failure)) this.#failure = error;
     });
   }
 }

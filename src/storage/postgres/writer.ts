@@ -454,8 +454,10 @@ export class Writer<Tx> {
     for (let attempt = 1; ; attempt++) {
       this.#beginWaiting(job.accountId, session, { isCareful: true });
       const { outcome } = await run(writing, job);
-      let failure = session.failure ?? ('error' in outcome ? outcome.error : undefined);
-      if (session.failure === undefined && 'value' in outcome) {
+      // What has failed first is why the statements behind it did.
+      const error = session.failure ?? ('error' in outcome ? outcome.error : undefined);
+      let failure = error;
+      if (error === undefined && 'value' in outcome) {
         try {
           await session.commit();
           this.#onCommit(session.touches);
@@ -467,7 +469,7 @@ export class Writer<Tx> {
       }
       await session.rollback();
       if (!isConflict(failure) || attempt === maxAttempts || performance.now() >= job.deadlineMs) {
-        job.reject('error' in outcome ? asDomainError(outcome.error) : failureOf(failure));
+        job.reject('error' in outcome ? asDomainError(error) : failureOf(failure));
         return;
       }
       await pause(retryDelayMs(attempt));

@@ -57,8 +57,17 @@ const ofConnections = new Set([
   'EAI_AGAIN',
   'ENOENT',
   'EACCES',
+  'ECONNABORTED',
   'EHOSTUNREACH',
+  'EHOSTDOWN',
   'ENETUNREACH',
+  'ENETDOWN',
+  // Of this machine: it has no port, descriptor or memory left for a connection.
+  'EADDRNOTAVAIL',
+  'EMFILE',
+  'ENFILE',
+  'ENOBUFS',
+  'ENOMEM',
 ]);
 
 /** Whether a connection was lost, or there was none. */

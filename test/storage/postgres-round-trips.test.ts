@@ -12,8 +12,8 @@ const { database } = postgresServer();
 const repetitions = 6;
 /** Answers take so long that whatever is sent without waiting for them is there by then. */
 const delayMs = 10;
-/** What the service asks by itself: the notification of a commit, and the end of the write-ahead log. */
-const own = /pg_notify|pg_current_wal|LISTEN/;
+/** What the service asks by itself: the notification of a commit, and which transactions are to be seen. */
+const own = /pg_notify|pg_current_snapshot|LISTEN/;
 
 const message = { content: 'Hello', sender: 'agent', author: { id: 'agent-1' } };
 

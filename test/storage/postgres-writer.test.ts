@@ -886,6 +886,66 @@ describe('a database', () => {
   });
 });
 
+describe('a commit that no notification tells of', () => {
+  /** A storage, how often its listener was called, and how often it has asked for commits. */
+  async function openScene() {
+    const url = await server().database();
+    const counts = { told: 0, polls: 0 };
+    const onStatement = (text: string): void => {
+      if (/SELECT pg_current/.test(text)) counts.polls++;
+    };
+    const storage = await opened(url, { onStatement });
+    const other = clientOf(url);
+    await other`SELECT 1`;
+    onTestFinished(storage.watch(() => void counts.told++));
+    /** Until what is committed from now on was asked for twice. */
+    const twoPolls = async (): Promise<void> => {
+      const { polls } = counts;
+      await until(() => counts.polls >= polls + 3);
+    };
+    return { counts, other, twoPolls };
+  }
+
+  test('is noticed soon, also right after a listener has come', async () => {
+    const { counts, other } = await openScene();
+    await until(() => counts.told > 0); // it is listening now
+    await other`UPDATE meta SET value = value`;
+    counts.told = 0;
+    await until(() => counts.told > 0, 4_000);
+  });
+
+  test('is noticed when it is to be seen, also long after it is in the write-ahead log, and nothing else is', async () => {
+    const { counts, other, twoPolls } = await openScene();
+    const administrator = clientOf(server().url);
+    await administrator`ALTER SYSTEM SET synchronous_standby_names = 'nobody'`;
+    onTestFinished(async () => {
+      await administrator`ALTER SYSTEM RESET synchronous_standby_names`;
+      await administrator`SELECT pg_reload_conf()`;
+    });
+    await administrator`SELECT pg_reload_conf()`;
+    // What commits while the server still takes the setting over does not wait.
+    let committed: Promise<unknown> = Promise.resolve();
+    for (let isOver = true; isOver; ) {
+      isOver = false;
+      committed = other`UPDATE meta SET value = value`.then(() => {
+        isOver = true;
+      });
+      await eventually(
+        () => administrator`SELECT 1 FROM pg_stat_activity WHERE wait_event = 'SyncRep'`,
+        ({ length }) => isOver || length > 0,
+      );
+    }
+    await twoPolls();
+    counts.told = 0;
+    await twoPolls();
+    expect(counts.told).toBe(0);
+    await administrator`ALTER SYSTEM RESET synchronous_standby_names`;
+    await administrator`SELECT pg_reload_conf()`;
+    await committed;
+    await until(() => counts.told > 0, 4_000);
+  });
+});
+
 test('a migration waits for the works that have begun, and later ones of the older version are not done', async () => {
   const url = await server().database();
   const storage = await opened(url);

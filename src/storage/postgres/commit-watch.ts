@@ -65,9 +65,10 @@ interface Notice {
  * milliseconds later and for many commits together: within their transactions it would take a lock of the whole server,
  * and they would commit one after the other.
  *
- * Every 400 ms the end of the write-ahead log is read, while somebody listens. Where it has moved, every listener looks
- * for what is its own: so nothing is missed for longer. A counter of our own would be a row that every transaction waits
- * for, and those that PostgreSQL keeps of commits count every read.
+ * Every 400 ms, while somebody listens, it is read which transactions are to be seen. Where that has changed, every listener
+ * looks for what is its own: so nothing is missed for longer. Only transactions that write change it, and only when what they
+ * wrote is to be seen, which may be long after it is in the write-ahead log. A counter of our own would be a row that every
+ * transaction waits for, and those that PostgreSQL keeps of commits count every read.
  */
 export class CommitWatch {
   readonly #node = randomUUID();
@@ -79,9 +80,8 @@ export class CommitWatch {
   #sendTimer: NodeJS.Timeout | undefined;
   #pollTimer: NodeJS.Timeout | undefined;
   #listening: Client | undefined;
-  #logEnd: unknown;
-  /** Whether the last poll has seen it move. */
-  #hadMoved = false;
+  /** Which transactions the last poll saw. */
+  #seen: unknown;
   #isPolling = false;
   #isClosed = false;
 
@@ -167,13 +167,11 @@ export class CommitWatch {
     if (this.#isPolling) return;
     this.#isPolling = true;
     try {
-      const [row] = await this.#queries.query('SELECT pg_current_wal_insert_lsn()::text AS log_end', [], true);
-      const [before, now] = [this.#logEnd, row?.['logEnd']];
-      this.#logEnd = now;
-      const hasMoved = before !== undefined && now !== before;
-      // A commit moves the end of the log a moment before anybody sees what it did. So one looks once more.
-      if (hasMoved || this.#hadMoved) this.#notify(undefined);
-      this.#hadMoved = hasMoved;
+      const [row] = await this.#queries.query('SELECT pg_current_snapshot()::text AS seen', [], true);
+      const before = this.#seen;
+      this.#seen = row?.['seen'];
+      // The first poll says so, too: nobody knows of what was committed before it.
+      if (this.#seen !== before) this.#notify(undefined);
     } catch {
       // The database is away. What it did meanwhile shows when it is back.
     } finally {

@@ -486,7 +486,7 @@ describe('small works of several accounts', () => {
   });
 
   test('do not share one with an account of which many wait, and which has its own turn', async () => {
-    const { storage, accountIds, begun } = await openScene(3);
+    const { storage, accountIds, begun } = await openScene(3, { maxGroupMs: 10_000 });
     const [, busy = ''] = accountIds;
     const order: string[] = [];
     const works = accountIds.flatMap((accountId) =>

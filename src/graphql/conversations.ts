@@ -1,3 +1,4 @@
+import { type Caller, isBound } from '../domain/caller.ts';
 import {
   type Assignee,
   assigneeShape,
@@ -236,6 +237,44 @@ function oneConversationInput(name: string, verb: string) {
 const CloseConversationInput = oneConversationInput('CloseConversationInput', 'close');
 const ReopenConversationInput = oneConversationInput('ReopenConversationInput', 'reopen');
 const DeleteConversationInput = oneConversationInput('DeleteConversationInput', 'delete');
+
+export const besideDescription = 'With a bound token, its fields that can be null need the scope `conversations:read`.';
+
+/**
+ * A conversation beside what a page has made in it, of which REST shows nothing. The schema promises one, so a page that
+ * may not read conversations is refused each of its fields that can be null, what others wrote and set among them.
+ */
+export function conversationBeside(conversation: ConversationShape, caller: Caller): ConversationShape {
+  if (!isBound(caller)) return conversation;
+  const read = <Name extends keyof ConversationShape>(name: Name): ConversationShape[Name] => {
+    getConversation.authorise(caller);
+    return conversation[name];
+  };
+  return {
+    ...conversation,
+    get subject() {
+      return read('subject');
+    },
+    get visitor() {
+      return read('visitor');
+    },
+    get externalId() {
+      return read('externalId');
+    },
+    get assignee() {
+      return read('assignee');
+    },
+    get lastMessage() {
+      return read('lastMessage');
+    },
+    get firstResponseAt() {
+      return read('firstResponseAt');
+    },
+    get closedAt() {
+      return read('closedAt');
+    },
+  };
+}
 
 const conversationField = (t: PothosSchemaTypes.ObjectFieldBuilder<SchemaTypes, ChangedConversation>) => ({
   conversation: t.expose('conversation', { type: Conversation, description: 'The conversation after the change.' }),

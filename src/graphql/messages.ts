@@ -34,7 +34,7 @@ import {
   withoutNulls,
 } from './builder.ts';
 import { type Connection, connectionType, edgeField, listInput, pageArgs } from './connection.ts';
-import { Conversation, ConversationSnapshot } from './conversations.ts';
+import { besideDescription, Conversation, ConversationSnapshot, conversationBeside } from './conversations.ts';
 import { longText } from './measure.ts';
 import { Node } from './node.ts';
 
@@ -255,7 +255,11 @@ const SendMessagePayload = payloadType<ResultOf<typeof sendMessage>>('sendMessag
     node: message,
     cursor: messageCursor(message),
   })),
-  conversation: t.expose('conversation', { type: Conversation, description: 'The conversation after the message.' }),
+  conversation: t.field({
+    type: Conversation,
+    description: `The conversation after the message. ${besideDescription}`,
+    resolve: ({ conversation }, _, { caller }) => conversationBeside(conversation, caller),
+  }),
 }));
 
 builder.mutationField('sendMessage', (t) =>

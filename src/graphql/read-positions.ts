@@ -10,7 +10,7 @@ import {
 } from '../domain/read-position-record.ts';
 import { type MarkedRead, markRead, positionsUpTo } from '../domain/read-positions.ts';
 import { builder, calls, payloadType } from './builder.ts';
-import { Conversation } from './conversations.ts';
+import { besideDescription, Conversation, conversationBeside } from './conversations.ts';
 import { listOfAtMost } from './measure.ts';
 
 const described = descriptionsOf(readPositionShape);
@@ -81,7 +81,11 @@ const MarkReadInput = builder.inputType('MarkReadInput', {
 
 const MarkReadPayload = payloadType<MarkedRead>('markRead', (t) => ({
   readPosition: t.expose('readPosition', { type: ReadPosition, description: 'The position afterwards.' }),
-  conversation: t.expose('conversation', { type: Conversation, description: 'The conversation.' }),
+  conversation: t.field({
+    type: Conversation,
+    description: `The conversation. ${besideDescription}`,
+    resolve: ({ conversation }, _, { caller }) => conversationBeside(conversation, caller),
+  }),
 }));
 
 builder.mutationField('markRead', (t) =>

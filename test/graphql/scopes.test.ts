@@ -45,6 +45,53 @@ test('the conversation of a sent message needs the read scope', async () => {
   expect(errors?.map(({ extensions }) => extensions.code)).toEqual(['FORBIDDEN']);
 });
 
+test('a page that may write and not read is shown nothing of a conversation beside its own message or position', async () => {
+  const { body } = await client.rest('POST', '/conversations', {
+    body: { subject: 'Order 1042', visitor: { id: 'customer-7' }, assignee: { id: 'agent-3', name: 'Grace' } },
+  });
+  await client.rest('POST', `/conversations/${body.id}/messages`, {
+    body: { content: 'It is lost.', sender: 'agent' },
+  });
+  const pageWith = async (...scopes: string[]) => {
+    const { body } = await client.rest('POST', '/tokens', { body: { scopes, visitor: { id: 'customer-7' } } });
+    return server.clientFor(body.token);
+  };
+  const query = `mutation ($id: ID!) {
+    markRead(input: { conversationId: $id, reader: "visitor", sequence: 0 }) { readPosition { sequence } ...Beside }
+    sendMessage(input: { conversationId: $id, content: "hi" }) { message { content } conversation { ...Whole } }
+  }
+  fragment Beside on MarkReadPayload { conversation { ...Whole } }
+  fragment Whole on Conversation {
+    messageCount subject visitor { id } assignee { name } lastMessage { preview } firstResponseAt closedAt
+  }`;
+  const nothing = {
+    subject: null,
+    visitor: null,
+    assignee: null,
+    lastMessage: null,
+    firstResponseAt: null,
+    closedAt: null,
+  };
+
+  const writer = await pageWith('conversations:write');
+  expect(await writer.rest('GET', `/conversations/${body.id}`)).toMatchObject({ status: 403 });
+  const { data, errors } = await writer.graphql(query, { id: body.id });
+  expect(data).toEqual({
+    markRead: { readPosition: { sequence: 0 }, conversation: { messageCount: 1, ...nothing } },
+    sendMessage: { message: { content: 'hi' }, conversation: { messageCount: 2, ...nothing } },
+  });
+  expect(errors?.map(({ path, extensions }) => [path, extensions.code])).toEqual(
+    ['markRead', 'sendMessage'].flatMap((field) =>
+      Object.keys(nothing).map((name) => [[field, 'conversation', name], 'FORBIDDEN']),
+    ),
+  );
+  expect(errors?.[0]?.message).toContain('conversations:read');
+
+  const both = await (await pageWith('conversations:write', 'conversations:read')).graphql(query, { id: body.id });
+  expect(both.errors).toBeUndefined();
+  expect(both.data.markRead.conversation).toMatchObject({ subject: 'Order 1042', assignee: { name: 'Grace' } });
+});
+
 test('a forbidden field is null, and its siblings have their data', async () => {
   const reader = await client.withScopes('conversations:read');
   const { status, data, errors } = await reader.graphql(

@@ -103,10 +103,21 @@ function isPostgres(url: string): boolean {
 
 const postgresExample = 'postgres://USER:PASSWORD@HOST/NAME';
 
-function postgresFault(url: string): string | undefined {
-  const isComplete =
-    isPostgres(url) && URL.canParse(url) && new URL(url).host !== '' && new URL(url).pathname.length > 1;
-  return isComplete ? undefined : `must be the URL of a PostgreSQL database, such as ${postgresExample}`;
+const sslModes = ['disable', 'prefer', 'require', 'verify-full'];
+
+/** The driver makes of a parameter that it does not know a setting of each connection, so a typo would not be noticed. */
+function postgresFault(text: string): string | undefined {
+  const url = isPostgres(text) && URL.canParse(text) ? new URL(text) : undefined;
+  const isComplete = url !== undefined && url.host !== '' && url.pathname.length > 1;
+  // An @ behind the ? is that of a password which is not escaped; it must not be shown.
+  if (!isComplete || url.hash !== '' || url.search.includes('@')) {
+    return `must be the URL of a PostgreSQL database, such as ${postgresExample}`;
+  }
+  const { sslmode, ...others } = Object.groupBy(url.searchParams, ([name]) => name);
+  const [unknown] = Object.keys(others);
+  if (unknown !== undefined) return `must have no parameter ${unknown}: it takes sslmode alone`;
+  const isKnown = sslmode === undefined || (sslmode.length === 1 && sslModes.includes(sslmode[0]?.[1] ?? ''));
+  return isKnown ? undefined : 'must have one sslmode: disable, prefer, require or verify-full';
 }
 
 /** What is wrong with the URL of a database, or undefined. */

@@ -40,12 +40,16 @@ describe('what is set', () => {
     [{ DATABASE_URL: 'file:100%25%3F%23.db' }, { databasePath: '100%?#.db' }],
     [{ DATABASE_URL: 'file:data/:memory:' }, { databasePath: 'data/:memory:' }],
     [
-      { DATABASE_URL: 'postgresql://a:b@x/y?sslmode=require' },
+      { DATABASE_URL: 'postgresql://a:b@x/y' },
       {
         databasePath: '',
-        postgres: { url: 'postgresql://a:b@x/y?sslmode=require', directUrl: undefined, prepares: true, poolSize: 8 },
+        postgres: { url: 'postgresql://a:b@x/y', directUrl: undefined, prepares: true, poolSize: 8 },
       },
     ],
+    ...['disable', 'prefer', 'require', 'verify-full'].map((mode): [{ DATABASE_URL: string }, object] => {
+      const url = `postgres://x/y?sslmode=${mode}`;
+      return [{ DATABASE_URL: url }, { databasePath: '', postgres: { url, prepares: true, poolSize: 8 } }];
+    }),
     [
       {
         DATABASE_URL: 'postgres://proxy/y',
@@ -83,6 +87,8 @@ const noOrigin = (text: string, hint = ''): string =>
   `CORS_ORIGINS must list origins such as https://shop.example, and "${text}" is not one${hint}`;
 
 const noPostgres = 'must be the URL of a PostgreSQL database, such as postgres://USER:PASSWORD@HOST/NAME';
+const noParameter = (name: string) => `must have no parameter ${name}: it takes sslmode alone`;
+const noMode = 'must have one sslmode: disable, prefer, require or verify-full';
 const noDatabase =
   'DATABASE_URL must be a file, such as file:data/conversations.db, or a PostgreSQL database, such as postgres://USER:PASSWORD@HOST/NAME';
 const noParameters = 'DATABASE_URL must be file:PATH without parameters; in a path, write ? as %3F and # as %23';
@@ -101,6 +107,17 @@ describe('what is refused', () => {
     [{ DATABASE_URL: 'postgresql:x' }, `DATABASE_URL ${noPostgres}`],
     [{ DATABASE_DIRECT_URL: 'postgres://x/' }, `DATABASE_DIRECT_URL ${noPostgres}`],
     [{ DATABASE_DIRECT_URL: 'file:a.db' }, `DATABASE_DIRECT_URL ${noPostgres}`],
+    [{ DATABASE_URL: 'postgres://a:pw@x/y?sslmod=require' }, `DATABASE_URL ${noParameter('sslmod')}`],
+    [{ DATABASE_URL: 'postgres://x/y?statement_timeout=0' }, `DATABASE_URL ${noParameter('statement_timeout')}`],
+    [{ DATABASE_DIRECT_URL: 'postgres://x/y?sslmode=require&max=1' }, `DATABASE_DIRECT_URL ${noParameter('max')}`],
+    [{ DATABASE_URL: 'postgres://x/y?constructor=1' }, `DATABASE_URL ${noParameter('constructor')}`],
+    [{ DATABASE_URL: 'postgres://x/y?sslmode=verify_full' }, `DATABASE_URL ${noMode}`],
+    [{ DATABASE_URL: 'postgres://x/y?sslmode=' }, `DATABASE_URL ${noMode}`],
+    [{ DATABASE_URL: 'postgres://x/y?sslmode=verify-full&sslmode=disable' }, `DATABASE_URL ${noMode}`],
+    [{ DATABASE_URL: 'postgres://x/y#sslmode=require' }, `DATABASE_URL ${noPostgres}`],
+    // The passwords here hold a ? and a # that are not escaped: nothing of them is told.
+    [{ DATABASE_URL: 'postgres://a:5/b?secret@x/y' }, `DATABASE_URL ${noPostgres}`],
+    [{ DATABASE_URL: 'postgres://a:5/b#secret@x/y' }, `DATABASE_URL ${noPostgres}`],
     [{ DATABASE_PREPARE: 'no' }, 'DATABASE_PREPARE must be true or false'],
     [{ DATABASE_POOL_SIZE: '1' }, 'DATABASE_POOL_SIZE must be a whole number from 2 to 1000'],
     [{ DATABASE_URL: 'mysql://x' }, noDatabase],

@@ -105,6 +105,22 @@ test('an id is free again once its document is deleted', async () => {
   expect(await register(client, [named('a', '{ eventCursor }')])).toMatchObject([{ text: '{ eventCursor }' }]);
 });
 
+test('a path that cannot be decoded names no document, not even one whose id it looks like', async () => {
+  const client = await server.account();
+  const ids = ['%zz', '%C3'];
+  await register(
+    client,
+    ids.map((id) => ({ id, text: '{ __typename }' })),
+  );
+  for (const id of ids) {
+    expect((await client.rest('DELETE', `/documents/${id}`)).body.code).toBe('NOT_FOUND');
+  }
+  expect(await total(client)).toBe(2);
+  for (const id of ids) {
+    expect((await client.rest('DELETE', `/documents/${encodeURIComponent(id)}`)).status).toBe(204);
+  }
+});
+
 test('a list is continued from its cursors, newest first, also when documents come and go meanwhile', async () => {
   const client = await server.account();
   await register(

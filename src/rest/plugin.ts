@@ -170,16 +170,13 @@ export function useRest(
 /** The methods of paths outside the API. */
 const publicMethods = ['GET', 'HEAD', 'OPTIONS'];
 
+/** @throws NOT_FOUND */
 function decodeParams(params: Record<string, string> | undefined): Record<string, string> {
-  return Object.fromEntries(
-    Object.entries(params ?? {}).map(([name, value]) => {
-      try {
-        return [name, decodeURIComponent(value)];
-      } catch {
-        return [name, value]; // it cannot be an id, so the operation answers NOT_FOUND
-      }
-    }),
-  );
+  try {
+    return Object.fromEntries(Object.entries(params ?? {}).map(([name, value]) => [name, decodeURIComponent(value)]));
+  } catch {
+    throw new DomainError('NOT_FOUND', 'This path does not exist: it is not percent-encoded UTF-8.');
+  }
 }
 
 /** @param makeAnswer called unless the client has the current version already */

@@ -19,7 +19,7 @@ export function paramsOfQuery(query: string, memory: RequestMemory): object {
     });
   for (const [name, value] of parametersOf(query)) {
     if (!known.includes(name)) continue;
-    if (params.has(name)) throw new DomainError('BAD_REQUEST', `The parameter \`${name}\` is given more than once.`);
+    if (params.has(name)) throw givenTwice(name);
     if (value === undefined) {
       throw new DomainError('BAD_REQUEST', `The parameter \`${name}\` is not UTF-8 in percent-encoding.`);
     }
@@ -27,6 +27,15 @@ export function paramsOfQuery(query: string, memory: RequestMemory): object {
     params.set(name, value === '' ? undefined : isJson ? parse(name, value) : value);
   }
   return Object.fromEntries(params);
+}
+
+/** Its status is 400 for every client, as it is no GraphQL request yet. */
+function givenTwice(name: string): DomainError {
+  const detail = 'is given more than once';
+  return new DomainError('VALIDATION_FAILED', `\`${name}\` ${detail}.`, {
+    faults: [{ path: [name], detail }],
+    status: 400,
+  });
 }
 
 function parseParameter(name: string, value: string, onExamined: (values: number) => void): unknown {

@@ -371,13 +371,25 @@ describe('GET', () => {
     ['variables that are not JSON', 'query=%7B__typename%7D&variables=%7B'],
     ['variables that are not an object', 'query=%7B__typename%7D&variables=%5B%5D'],
     ['extensions that are not JSON', 'query=%7B__typename%7D&extensions=x'],
-    ['two queries', 'query=%7B__typename%7D&query=%7Baccount%7Bid%7D%7D'],
     ['a query that is not UTF-8', 'query=%7Bconversations(externalId:%22%FF%22)%7BtotalCount%7D%7D'],
     ['variables with broken percent-encoding', 'query=%7B__typename%7D&variables=%7B%22a%22:%22100%%22%7D'],
   ])('with %s is BAD_REQUEST', async (_, parameters) => {
     const response = await get(parameters);
     expect(response.status).toBe(400);
     expect(codes(response)).toEqual(['BAD_REQUEST']);
+  });
+
+  test.each([
+    ['query', 'query=%7B__typename%7D&query=%7Baccount%7Bid%7D%7D'],
+    ['variables', 'query=%7B__typename%7D&variables=%7B%7D&variables=%7B%7D'],
+    ['operationName', 'operationName=&query=%7B__typename%7D&operationName='],
+  ])('with two parameters named %s is VALIDATION_FAILED, as it is over REST', async (parameter, parameters) => {
+    const response = await get(parameters);
+    expect(response.status).toBe(400);
+    expect(codes(response)).toEqual(['VALIDATION_FAILED']);
+    expect(response.body.errors[0].extensions.errors).toEqual([
+      { pointer: `/${parameter}`, detail: 'is given more than once' },
+    ]);
   });
 });
 

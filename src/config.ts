@@ -1,3 +1,4 @@
+import { isIP } from 'node:net';
 import { availableParallelism } from 'node:os';
 import * as z from 'zod';
 import { originFault } from './domain/origins.ts';
@@ -69,6 +70,22 @@ function flag(byDefault: 'true' | 'false') {
     .enum(['true', 'false', '1', '0'], { error: 'must be true or false' })
     .default(byDefault)
     .transform((value) => value === 'true' || value === '1');
+}
+
+const host = z.string().refine((text) => isIP(text) !== 0 || /^[\w-]+(\.[\w-]+)*$/.test(text), {
+  error: 'must be an IP address or the name of a host',
+});
+
+const publicUrl = z.string().check(({ value, issues }) => {
+  const fault = publicUrlFault(value);
+  if (fault !== undefined) issues.push({ code: 'custom', input: value, message: fault });
+});
+
+function publicUrlFault(text: string): string | undefined {
+  const url = URL.canParse(text) ? new URL(text) : undefined;
+  if (url === undefined || !/^https?:$/.test(url.protocol)) return 'must be an http or https address';
+  const isBare = url.username === '' && url.password === '' && !/[?#]/.test(text);
+  return isBare ? undefined : 'must hold no user, no ? and no #: clients are told it';
 }
 
 /** Comma-separated origins as browsers send them: scheme, host and port only. */
@@ -145,7 +162,7 @@ export function databaseAt(
 
 /** All environment variables that configure the service. */
 export const variables = z.object({
-  HOST: z.string().default('127.0.0.1'),
+  HOST: host.default('127.0.0.1'),
   PORT: integer(0, 65_535).default(4000),
   WORKERS: workers.default(1),
   DATABASE_URL: databaseUrl.default('file:data/conversations.db'),
@@ -158,7 +175,7 @@ export const variables = z.object({
     .optional(),
   DATABASE_PREPARE: flag('true'),
   DATABASE_POOL_SIZE: integer(2, 1_000).default(8),
-  PUBLIC_URL: z.url({ protocol: /^https?$/, error: 'must be an http or https address' }).optional(),
+  PUBLIC_URL: publicUrl.optional(),
   CORS_ORIGINS: originList.optional(),
   LOG_LEVEL: z.enum(logLevels, { error: `must be one of ${logLevels.join(', ')}` }).default('info'),
   TRUST_PROXY: integer(0, 10).default(0),

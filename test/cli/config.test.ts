@@ -25,6 +25,8 @@ describe('what is set', () => {
   test.each([
     [{ HOST: '0.0.0.0' }, { host: '0.0.0.0' }],
     [{ HOST: '::1' }, { host: '::1' }],
+    [{ HOST: 'fe80::1%eth0' }, { host: 'fe80::1%eth0' }],
+    [{ HOST: 'node_1.internal' }, { host: 'node_1.internal' }],
     [{ PORT: '0' }, { port: 0 }],
     [{ PORT: '65535' }, { port: 65_535 }],
     [{ PORT: '' }, { port: 4000 }],
@@ -63,6 +65,7 @@ describe('what is set', () => {
       },
     ],
     [{ PUBLIC_URL: 'https://chat.example.com' }, { publicUrl: 'https://chat.example.com' }],
+    [{ PUBLIC_URL: 'https://example.com/@chat/' }, { publicUrl: 'https://example.com/@chat/' }],
     [{ CORS_ORIGINS: 'https://shop.example' }, { corsOrigins: ['https://shop.example'] }],
     [
       { CORS_ORIGINS: 'https://shop.example, http://127.0.0.1:8080' },
@@ -95,6 +98,9 @@ const noParameters = 'DATABASE_URL must be file:PATH without parameters; in a pa
 
 describe('what is refused', () => {
   test.each([
+    ...['http://0.0.0.0', '0.0.0.0:4000', '[::1]', 'a host', 'a..b', '/tmp/socket'].map(
+      (HOST): [Record<string, string>, string] => [{ HOST }, 'HOST must be an IP address or the name of a host'],
+    ),
     [{ PORT: 'abc' }, 'PORT must be a whole number from 0 to 65535'],
     [{ PORT: '65536' }, 'PORT must be a whole number from 0 to 65535'],
     [{ WORKERS: '0' }, 'WORKERS must be auto or a whole number from 1 to 64'],
@@ -134,6 +140,12 @@ describe('what is refused', () => {
     [{ DATABASE_URL: 'a.db' }, noDatabase],
     [{ PUBLIC_URL: 'chat.example.com' }, 'PUBLIC_URL must be an http or https address'],
     [{ PUBLIC_URL: 'ftp://chat.example.com' }, 'PUBLIC_URL must be an http or https address'],
+    ...['https://u:p@x.example', 'https://u@x.example', 'https://x.example/?a=b', 'https://x.example#a'].map(
+      (PUBLIC_URL): [Record<string, string>, string] => [
+        { PUBLIC_URL },
+        'PUBLIC_URL must hold no user, no ? and no #: clients are told it',
+      ],
+    ),
     [{ CORS_ORIGINS: '*' }, noOrigin('*')],
     [{ CORS_ORIGINS: 'null' }, noOrigin('null')],
     [{ CORS_ORIGINS: 'shop.example' }, noOrigin('shop.example')],
@@ -162,8 +174,7 @@ describe('what is refused', () => {
   });
 
   test('all of it at once', () => {
-    expect(() => readConfig({ PORT: 'x', DATABASE_URL: 'file::memory:', TRUST_PROXY: 'y', PUBLIC_URL: 'z' })).toThrow(
-      /^PORT .*\nDATABASE_URL .*\nPUBLIC_URL .*\nTRUST_PROXY .*$/,
-    );
+    const wrong = { HOST: ':', PORT: 'x', DATABASE_URL: 'file::memory:', TRUST_PROXY: 'y', PUBLIC_URL: 'z' };
+    expect(() => readConfig(wrong)).toThrow(/^HOST .*\nPORT .*\nDATABASE_URL .*\nPUBLIC_URL .*\nTRUST_PROXY .*$/);
   });
 });

@@ -1,3 +1,4 @@
+import type { Admission } from '../access/admission.ts';
 import type { Caller } from '../domain/caller.ts';
 import { DomainError } from '../domain/errors.ts';
 import type { Ports } from '../domain/ports.ts';
@@ -16,6 +17,7 @@ const ofRequest: readonly string[] = ['UNAUTHENTICATED', 'UNAVAILABLE'];
 export interface ExchangeOptions {
   readonly tools: ReadonlyMap<string, Tool>;
   readonly ports: Ports;
+  readonly admission: Pick<Admission, 'refuseLate'>;
   /** Notes an error, and gives it the form that clients may see. */
   readonly note: (error: unknown, http: RequestContext) => DomainError;
   /** The problem that a client is shown, as JSON. */
@@ -49,13 +51,14 @@ export class Exchange implements Handler {
 
   /** Never rejects: the library would show the error as it is. */
   async #call(tool: Tool) {
-    const { ports, note, problemOf } = this.#options;
+    const { ports, admission, note, problemOf } = this.#options;
     this.#http.operation = tool.description.name;
     const leave = await room.enter(this.#caller.account.id, 1);
     try {
       if (leave === undefined) {
         throw noRoom('Too many calls of the account are waiting; send this one again.');
       }
+      await admission.refuseLate(this.#http); // it may have waited
       // As it was sent: the library's copy lacks a key `__proto__`, which has to be refused.
       const text = await callTool(tool, ports, this.#caller, this.#message.params?.arguments ?? {});
       return { content: [{ type: 'text' as const, text }] };

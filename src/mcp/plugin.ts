@@ -43,6 +43,7 @@ export function useMcp(
     const options: ExchangeOptions = {
       tools: toolsOf(bindings),
       ports,
+      admission,
       note: (error, http) => requestLog.noted(error, http),
       problemOf: (error, http) => problemReply(error, http).body,
     };

@@ -4,6 +4,7 @@ import { inRoom } from '../../src/graphql/requests.ts';
 import { scheduler } from '../../src/runtime/scheduler.ts';
 import { openWire, requestText, type WireResponse } from '../http/wire.ts';
 import { clientOf } from '../support/client.ts';
+import { postMcp, toolCall } from '../support/mcp.ts';
 import { startTestServer, type TestAccount, type TestServer } from '../support/server.ts';
 import { RawSocket } from '../support/subscribe.ts';
 import { eventually, gate, until } from '../support/wait.ts';
@@ -199,6 +200,32 @@ test.each(Object.entries(large))(
     expect((await client.rest('GET', '/conversations')).body.data).toEqual([]);
   },
 );
+
+test('the call of a tool is refused if its credential is revoked while it waits for others of its account', async () => {
+  const client = await server.account();
+  const { body: key } = await client.rest('POST', '/api-keys', { body: { name: 'short-lived' } });
+  const call = (secret: string, name: string) => postMcp(server.url, secret, toolCall(name));
+  await call(client.secret, 'getAccount'); // the library is loaded
+  const remaining = async (): Promise<number> => (await server.app.ports.limiter.peek(client.account)).remaining;
+  const before = await remaining();
+  const admitted = async (count: number): Promise<void> => {
+    await eventually(remaining, (left) => left === before - count);
+    for (let turn = 0; turn < 20; turn++) await new Promise((resolve) => setImmediate(resolve));
+  };
+  const release = await server.holdWrites();
+  // Four of an account run at the same time. So the last one waits for a write that begins after the revocation.
+  const writing = Array.from({ length: 8 }, () => call(client.secret, 'createConversation'));
+  await admitted(8);
+  const late = call(key.secret, 'listConversations');
+  await admitted(9);
+  const sinceMs = performance.now();
+  const revoked = revoke(client, key.id);
+  await until(() => performance.now() - sinceMs > 150);
+  await release();
+  await revoked;
+  expect(await late).toMatchObject({ status: 401, body: { code: 'UNAUTHENTICATED' } });
+  for (const written of writing) expect(await written).toMatchObject({ status: 200 });
+});
 
 test('an operation on a socket does not run if its client goes while it waits for room', async () => {
   const client = await server.account();

@@ -21,14 +21,14 @@ const grace = { id: 'agent-3', name: 'Grace' };
 const linus = { id: 'agent-4', name: 'Linus' };
 
 /** What the console's page does when somebody has signed in. */
-function follow(url: string, secret: string, scopes: readonly Scope[] = allScopes) {
+function follow(url: string, secret: string, scopes: readonly Scope[] = allScopes, send = fetch) {
   const headers = { authorization: `Bearer ${secret}`, 'content-type': 'application/json' };
   const credential = async () => {
     const response = await fetch(`${url}/v1/tokens`, { method: 'POST', headers, body: JSON.stringify({ scopes }) });
     if (!response.ok) throw new Error(`It answers ${response.status}.`);
     return (await response.json()).token as string;
   };
-  const session = { client: new Client({ url, credential }), agent: grace, scopes };
+  const session = { client: new Client({ url, credential, fetch: send }), agent: grace, scopes };
   const live = new Live(session, () => {});
   const following = live.start();
   onTestFinished(async () => {
@@ -397,7 +397,8 @@ test('older messages are read on demand, and new ones come after them', async ()
   expect([numbers(), inbox.thread?.hasOlder]).toEqual([from(1, 121), false]);
 });
 
-test('away for longer than the log reaches back, it reads the list and the thread anew, and shows no gap', async () => {
+/** An inbox whose open conversation had 70 more messages while the pages were away for longer than the log reaches back. */
+async function afterLongAway(send = fetch) {
   const databasePath = `${temporaryFolder()}/test.db`;
   let server = await startTestServer({ databasePath });
   onTestFinished(() => server.close());
@@ -405,7 +406,7 @@ test('away for longer than the log reaches back, it reads the list and the threa
   const { id } = (await account.rest('POST', '/conversations', { body: { subject: 'Tent' } })).body;
   const write = ({ rest }: TestClient, content: string) =>
     rest('POST', `/conversations/${id}/messages`, { body: { sender: 'visitor', content } });
-  const inbox = await follow(server.url, account.secret).inbox();
+  const inbox = await follow(server.url, account.secret, allScopes, send).inbox();
   await inbox.open(id);
   await write(account, '1');
   await until(() => inbox.thread?.messages.length === 1);
@@ -413,13 +414,38 @@ test('away for longer than the log reaches back, it reads the list and the threa
     await sendMany(clientFor(account.secret), id, 2, 70);
   });
   const client = server.clientFor(account.secret);
-  await write(client, '71');
-  await until(() => inbox.thread?.messages.at(-1)?.sequence === 71);
-  const sequences = inbox.thread?.messages.map(({ sequence }) => sequence) ?? [];
+  return { inbox, client, writeLast: () => write(client, '71') };
+}
+
+/** Expects the last messages up to the 71st, one after the other. */
+async function expectNoGap({ thread }: Inbox): Promise<void> {
+  await until(() => thread?.messages.at(-1)?.sequence === 71);
+  const sequences = thread?.messages.map(({ sequence }) => sequence) ?? [];
   const [first = 0] = sequences;
   expect(first).toBeGreaterThan(1);
   expect(sequences).toEqual(Array.from({ length: 72 - first }, (_, at) => first + at));
+}
+
+test('away for longer than the log reaches back, it reads the list and the thread anew, and shows no gap', async () => {
+  const { inbox, client, writeLast } = await afterLongAway();
+  await writeLast();
+  await expectNoGap(inbox);
   await untilEqual(inbox, client);
+});
+
+test('a thread that could not be read anew shows a gap with an error, and none after another try', async () => {
+  let reads = 0;
+  const { inbox, writeLast } = await afterLongAway(async (url, init) => {
+    const isSecondRead = String(init?.body).includes('query Thread') && ++reads === 2;
+    return isSecondRead ? new Response('', { status: 429, headers: { 'Retry-After': '1800' } }) : fetch(url, init);
+  });
+  await until(() => inbox.thread?.error !== undefined);
+  await writeLast();
+  await inbox.thread?.readOlder();
+  expect(inbox.thread?.error).toMatchObject({ code: 'RATE_LIMITED' });
+  await inbox.retry();
+  await expectNoGap(inbox);
+  expect(inbox.thread?.error).toBe(undefined);
 });
 
 test('a key that may not read conversations asks for none, and one that may not follow events shows the list', async () => {

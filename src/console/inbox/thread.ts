@@ -28,6 +28,7 @@ export class Thread {
   #cursor: string | null = null;
   #sorted: readonly ShownMessage[] | undefined;
   row: Row | undefined;
+  /** Whether the messages are read, without a gap before those that events have told of. */
   isLoaded = false;
   isReadingOlder = false;
   isChanging = false;
@@ -50,7 +51,7 @@ export class Thread {
   }
 
   get hasOlder(): boolean {
-    return this.#cursor !== null;
+    return this.isLoaded && this.#cursor !== null;
   }
 
   /** Reads the last messages; those before them that were shown are forgotten, since others may lie between. */
@@ -73,6 +74,7 @@ export class Thread {
       this.isLoaded = true;
     } catch (error) {
       if (asking.signal.aborted) return;
+      this.isLoaded = false; // what came since then may follow a gap
       if (codeOf(error) === 'NOT_FOUND') this.isGone = true;
       else this.error = error;
     } finally {

@@ -13,7 +13,7 @@ import { effort, longTest } from '../support/effort.ts';
 import { temporaryFolder } from '../support/files.ts';
 import { sendMany } from '../support/send-many.ts';
 import { startTestServer, type TestServer } from '../support/server.ts';
-import { until } from '../support/wait.ts';
+import { gate, until } from '../support/wait.ts';
 
 // The inbox of the console without its page: what it shows is what the API lists, whatever happens in which order.
 
@@ -244,13 +244,13 @@ longTest('a list holds the latest 500, also when others come', async () => {
 });
 
 /** A service with a conversation that an agent has open. */
-async function openThread(scopes?: readonly Scope[]) {
+async function openThread(scopes?: readonly Scope[], send = fetch) {
   const server = await startTestServer();
   onTestFinished(() => server.close());
   const account = await server.account();
   const body = { subject: 'Tent', message: { sender: 'visitor', content: 'Where is it?' }, metadata: { order: 7 } };
   const { id } = (await account.rest('POST', '/conversations', { body })).body;
-  const { inbox: open } = follow(server.url, account.secret, scopes);
+  const { inbox: open } = follow(server.url, account.secret, scopes, send);
   const inbox = await open();
   await inbox.open(id);
   const ask = (method: string, path = '', given?: object) =>
@@ -379,6 +379,50 @@ test('what is found is shown with its matches, and kept up to date', async () =>
   expect((await account.rest('GET', '/conversations')).body.data).toEqual([]);
 });
 
+/** A `fetch` whose answer to the operation of a name is held back until it is let go. */
+function holding(name: string) {
+  const [asked, letGo] = [gate(), gate()];
+  const send: typeof fetch = async (url, init) => {
+    const response = await fetch(url, init);
+    if (String(init?.body).includes(name)) {
+      asked.open();
+      await letGo.opened;
+    }
+    return response;
+  };
+  return { send, asked: asked.opened, letGo: () => letGo.open() };
+}
+
+test.each([
+  ['closed', 'PATCH', { status: 'closed' }],
+  ['deleted', 'DELETE', undefined],
+])('what is %s while the answer to a search is on its way is not found', async (_, method, body) => {
+  const { send, asked, letGo } = holding('query Search');
+  const { inbox, ask } = await openThread(undefined, send);
+  const searching = inbox.find('tent');
+  await asked;
+  await ask(method, '', body);
+  await until(() => inbox.list.rows.length === 0);
+  letGo();
+  await searching;
+  expect(inbox.search.results).toEqual([]);
+});
+
+test('a conversation that is deleted while the answer to its message is on its way stays gone', async () => {
+  const { send, asked, letGo } = holding('mutation Send');
+  const { inbox, id, ask } = await openThread(undefined, send);
+  inbox.type(id, 'Hello');
+  inbox.send();
+  await asked;
+  await ask('DELETE');
+  await until(() => inbox.thread?.isGone === true);
+  const taken = gate();
+  inbox.listen(taken.open);
+  letGo();
+  await taken.opened;
+  expect(inbox.list.rows).toEqual([]);
+});
+
 test('older messages are read on demand, and new ones come after them', async () => {
   const { inbox, account, id: conversationId, ask } = await openThread();
   const write = (number: number) => ask('POST', '/messages', { sender: 'visitor', content: `${number}` });
@@ -410,6 +454,7 @@ async function afterLongAway(send = fetch) {
   await inbox.open(id);
   await write(account, '1');
   await until(() => inbox.thread?.messages.length === 1);
+  await inbox.find('tent');
   server = await whilePagesAreAway(server, databasePath, async ({ clientFor }) => {
     await sendMany(clientFor(account.secret), id, 2, 70);
   });
@@ -426,8 +471,9 @@ async function expectNoGap({ thread }: Inbox): Promise<void> {
   expect(sequences).toEqual(Array.from({ length: 72 - first }, (_, at) => first + at));
 }
 
-test('away for longer than the log reaches back, it reads the list and the thread anew, and shows no gap', async () => {
+test('away for longer than the log reaches back, it reads what it shows anew, and there is no gap', async () => {
   const { inbox, client, writeLast } = await afterLongAway();
+  await until(() => inbox.search.results[0]?.row.messageCount === 70);
   await writeLast();
   await expectNoGap(inbox);
   await untilEqual(inbox, client);

@@ -211,7 +211,9 @@ export class Inbox {
   }
 
   async #reload(): Promise<void> {
-    await Promise.all([this.list.load(), this.thread?.load()]);
+    const { list, search, thread } = this;
+    const isSearch = search.words !== '';
+    await Promise.all([list.load(), isSearch && search.find(search.words, list.filter), thread?.load()]);
   }
 
   #fold(event: LoggedEvent): void {
@@ -256,7 +258,8 @@ export class Inbox {
 
   /** What an answer tells, which may be older than what events have told. */
   #putAnswer(row: Row): void {
-    if (this.thread?.id === row.id || this.list.find(row.id) !== undefined) this.#put(row);
+    const isOpen = this.thread?.id === row.id && !this.thread.isGone;
+    if (isOpen || this.list.find(row.id) !== undefined) this.#put(row);
   }
 
   #read(id: string, sequence: number): void {

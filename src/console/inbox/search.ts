@@ -13,12 +13,19 @@ export interface Result {
   readonly excerpt: readonly ExcerptPart[];
 }
 
+/** What was told of a conversation: it as it is then; undefined if it is deleted. */
+interface Told {
+  readonly id: string;
+  readonly change: (row: Row) => Row | undefined;
+}
+
 /** What an agent has searched for. What is new is found by the next search; what is shown is kept up to date. */
 export class Search {
   readonly #context: Context;
   #found: readonly Result[] = [];
   #filter: Filter;
-  #asking: AbortController | undefined;
+  /** With what was told while the answer is awaited, which may be older. */
+  #asking: { readonly over: AbortController; readonly told: Told[] } | undefined;
   #cursor: string | null = null;
   words = '';
   error: unknown;
@@ -46,7 +53,7 @@ export class Search {
   async find(words: string, filter: Filter): Promise<void> {
     this.words = words.trim();
     this.#filter = filter;
-    this.#asking?.abort();
+    this.#asking?.over.abort();
     this.#asking = undefined;
     if (this.words === '') {
       this.#found = [];
@@ -61,23 +68,26 @@ export class Search {
   }
 
   put(row: Row): void {
-    this.#change(row.id, (known) => together(known, row));
+    this.#tell({ id: row.id, change: (known) => together(known, row) });
   }
 
   remove(id: string): void {
-    this.#found = this.#found.filter(({ row }) => row.id !== id);
+    this.#tell({ id, change: () => undefined });
   }
 
   read(id: string, sequence: number): void {
-    this.#change(id, (row) => readUpTo(row, sequence));
+    this.#tell({ id, change: (row) => readUpTo(row, sequence) });
   }
 
-  #change(id: string, change: (row: Row) => Row): void {
-    this.#found = this.#found.map((each) => (each.row.id === id ? { ...each, row: change(each.row) } : each));
+  #tell(told: Told): void {
+    this.#asking?.told.push(told);
+    this.#found = withTold(this.#found, told);
   }
 
   async #read(after: string | null): Promise<void> {
-    const asking = new AbortController();
+    const over = new AbortController();
+    const told: Told[] = [];
+    const asking = { over, told };
     this.#asking = asking;
     this.error = undefined;
     const { changed, session } = this.#context;
@@ -85,8 +95,8 @@ export class Search {
     const { agent, statuses, assigneeId, tags } = variablesOf(this.#filter, session.agent.id);
     const variables = { q: this.words, after, agent, statuses, assigneeId, tags };
     try {
-      const answer = await ask<SearchPage>(this.#context, search, variables, { signal: asking.signal });
-      if (asking.signal.aborted) return;
+      const answer = await ask<SearchPage>(this.#context, search, variables, { signal: over.signal });
+      if (over.signal.aborted) return;
       const { nodes, pageInfo } = answer.search;
       const results = nodes.map(({ conversation: row, message, excerpt }) => ({
         key: message?.id ?? row.id,
@@ -95,13 +105,22 @@ export class Search {
       }));
       const shown = after === null ? [] : this.#found;
       const keys = new Set(shown.map(({ key }) => key));
-      this.#found = [...shown, ...results.filter(({ key }) => !keys.has(key))];
+      const found = [...shown, ...results.filter(({ key }) => !keys.has(key))];
+      this.#found = told.reduce(withTold, found);
       this.#cursor = pageInfo.hasNextPage ? pageInfo.endCursor : null;
     } catch (error) {
-      if (!asking.signal.aborted) this.error = error;
+      if (!over.signal.aborted) this.error = error;
     } finally {
       if (this.#asking === asking) this.#asking = undefined;
       changed();
     }
   }
+}
+
+function withTold(found: readonly Result[], { id, change }: Told): readonly Result[] {
+  return found.flatMap((each) => {
+    if (each.row.id !== id) return [each];
+    const row = change(each.row);
+    return row === undefined ? [] : [{ ...each, row }];
+  });
 }

@@ -6,6 +6,8 @@ import { watched } from './sockets.ts';
 
 const firstPauseMs = 250;
 const longestPauseMs = 4_000;
+/** The service may ask for the rest of an hour, when the budget is spent: but somebody waits, and it may be raised. */
+const longestAskedMs = 30_000;
 
 /** How long to wait before another try: each next time is about twice as long, but never long, since somebody waits. */
 export function pauseMs(failures: number): number {
@@ -37,7 +39,7 @@ export class Live {
   readonly #reloads = new Set<() => void>();
   readonly #end = new AbortController();
   readonly #onChange: () => void;
-  readonly #known = Promise.withResolvers<void>();
+  #known = undecided();
   #round = new AbortController();
   #failures = 0;
   connection: Connection = 'connecting';
@@ -48,7 +50,10 @@ export class Live {
     this.#onChange = onChange;
   }
 
-  /** Resolves when no event can be missed any more: what is read from then on is followed by what is told. */
+  /**
+   * Resolves when no event can be missed any more: what is read from then on is followed by what is told. Rejects with the
+   * reason why that cannot be said, until there is another try.
+   */
   get ready(): Promise<void> {
     return this.#known.promise;
   }
@@ -95,6 +100,7 @@ export class Live {
           this.#known.resolve();
           return;
         }
+        this.#known.reject(error);
         if (!signal.aborted) this.#become('connecting');
         if (code === 'CURSOR_EXPIRED') {
           after = undefined; // the log no longer reaches back to what is shown
@@ -102,6 +108,7 @@ export class Live {
         }
       }
       if (!ended.aborted) await this.#pause(leastMs);
+      if (after === undefined && !isGap) this.#known = undecided();
     }
   }
 
@@ -137,7 +144,8 @@ export class Live {
 
   /** @param leastMs what the service asks for */
   async #pause(leastMs: number): Promise<void> {
-    await wait(Math.max(leastMs, pauseMs(this.#failures++)), this.#end.signal).catch(() => {}); // aborted, the loop ends
+    const ms = Math.max(Math.min(leastMs, longestAskedMs), pauseMs(this.#failures++));
+    await wait(ms, this.#end.signal).catch(() => {}); // aborted, the loop ends
   }
 
   #become(connection: Connection): void {
@@ -145,4 +153,10 @@ export class Live {
     this.connection = connection;
     this.#onChange();
   }
+}
+
+function undecided(): PromiseWithResolvers<void> {
+  const resolvers = Promise.withResolvers<void>();
+  resolvers.promise.catch(() => {}); // nobody may be waiting
+  return resolvers;
 }

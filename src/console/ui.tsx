@@ -16,6 +16,7 @@ export interface ViewProps {
 /** An error in words for the person. Faults of fields are said with the name of the field, each once. */
 export function wordsOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
+  if (error instanceof TypeError) return 'The service cannot be reached.'; // what `fetch` says differs between browsers
   const faults = error instanceof ServiceError ? error.errors : [];
   if (faults.length === 0) return error.message;
   return faults.map(({ pointer = '', detail }) => `${pointer.split('/').at(-1)}: ${detail}.`).join(' ');

@@ -494,6 +494,33 @@ test('a thread that could not be read anew shows a gap with an error, and none a
   expect(inbox.thread?.error).toBe(undefined);
 });
 
+test('an account whose budget is spent is told so at once', async () => {
+  const server = await startTestServer();
+  onTestFinished(() => server.close());
+  const { secret } = await server.account({ requestsPerHour: 1 }); // for the token
+  const inbox = await follow(server.url, secret).inbox();
+  await inbox.open('conv_1');
+  expect([inbox.list.error, inbox.thread?.error]).toMatchObject([{ code: 'RATE_LIMITED' }, { code: 'RATE_LIMITED' }]);
+});
+
+test('what cannot be followed yet says why, and is read with the next try that succeeds', async () => {
+  const server = await startTestServer();
+  onTestFinished(() => server.close());
+  const { secret, rest } = await server.account();
+  await rest('POST', '/conversations', { body: { subject: 'Tent' } });
+  let tries = 0;
+  const page = follow(server.url, secret, allScopes, async (url, init) =>
+    String(init?.body).includes('{ eventCursor }') && ++tries === 1
+      ? new Response('', { status: 500 })
+      : fetch(url, init),
+  );
+  const inbox = await page.inbox();
+  expect([inbox.list.error, inbox.list.rows]).toMatchObject([{ code: 'INTERNAL' }, []]);
+  await until(() => page.live.connection === 'live');
+  await inbox.retry();
+  expect([inbox.list.error, inbox.list.rows]).toMatchObject([undefined, [{ subject: 'Tent' }]]);
+});
+
 test('a key that may not read conversations asks for none, and one that may not follow events shows the list', async () => {
   const server = await startTestServer();
   onTestFinished(() => server.close());

@@ -10,20 +10,13 @@ export interface Context {
   readonly changed: () => void;
 }
 
-/** @throws ServiceError, or an Error with what to tell the person */
 export async function ask<Data>(
   { session: { client } }: Context,
   document: string,
   variables: object,
   options: { readonly signal?: AbortSignal; readonly isRepeatable?: boolean } = {},
 ): Promise<Data> {
-  try {
-    return await client.graphql<Data>(document, variables, options);
-  } catch (error) {
-    // What `fetch` says differs from browser to browser.
-    if (error instanceof TypeError) throw new Error('The service cannot be reached.');
-    throw error;
-  }
+  return await client.graphql<Data>(document, variables, options);
 }
 
 export function codeOf(error: unknown): string | undefined {

@@ -190,7 +190,8 @@ function useCalls(caller: Caller): Calls {
   const [answer, setAnswer] = useState(nothing);
   const [failure, setFailure] = useState<string>();
   const [running, setRunning] = useState<AbortController>();
-  useEffect(() => () => running?.abort(), [running]);
+  const latest = useRef<AbortController>(undefined);
+  useEffect(() => () => latest.current?.abort(), []);
 
   function fail(error: unknown): void {
     if (!(error instanceof Error) || error.name === 'AbortError') return;
@@ -199,18 +200,19 @@ function useCalls(caller: Caller): Calls {
 
   async function call(
     operation: Operation & { readonly isSubscription: boolean },
-    { signal }: AbortController,
+    signal: AbortSignal,
+    showAnswer: (next: Answer) => void,
   ): Promise<void> {
     const { isSubscription, ...sent } = operation;
     if (!isSubscription) {
       const next = await send(caller, sent, signal);
       noteIds(next.text);
-      setAnswer(next);
+      showAnswer(next);
       return;
     }
     const events: string[] = [];
     const show = (about: string): void =>
-      setAnswer({ about, isGood: true, text: events.length === 0 ? '' : `[\n${events.join(',\n')}\n]` });
+      showAnswer({ about, isGood: true, text: events.length === 0 ? '' : `[\n${events.join(',\n')}\n]` });
     const count = (): string => (events.length === 1 ? '1 event' : `${events.length} events`);
     let all = 0;
     show('Listening. What happens from now on is shown here.');
@@ -235,12 +237,16 @@ function useCalls(caller: Caller): Calls {
     stop: () => running?.abort(),
     run(read) {
       const own = new AbortController();
+      latest.current?.abort();
+      latest.current = own;
+      const isLatest = (): boolean => latest.current === own;
       setFailure(undefined);
       setAnswer({ ...nothing, about: 'Waiting …' });
       setRunning(own);
       Promise.resolve()
-        .then(() => call(read(), own))
+        .then(() => call(read(), own.signal, (next) => isLatest() && setAnswer(next)))
         .catch((error: unknown) => {
+          if (!isLatest()) return;
           setAnswer({ ...nothing, about: '' });
           fail(error);
         })

@@ -60,6 +60,7 @@ export async function follow(
 ): Promise<void> {
   const authorization = await caller.authorization();
   if (authorization === undefined) throw new Error(noCredential);
+  signal.throwIfAborted();
   const socket = createClient({
     url: `${service.replace(/^http/, 'ws')}/graphql`,
     connectionParams: { authorization },

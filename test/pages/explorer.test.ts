@@ -5,9 +5,10 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { noteIds, withSeenIds } from '../../src/browser/ids.ts';
 import { examplesOf } from '../../src/explorer/examples.ts';
 import { axeFindings } from '../support/axe.ts';
-import { type OpenPage, openPage } from '../support/browser.ts';
+import { type OpenPage, openPage, shows } from '../support/browser.ts';
 import { longTest } from '../support/effort.ts';
 import { startTestServer, type TestAccount, type TestServer } from '../support/server.ts';
+import { gate } from '../support/wait.ts';
 
 // The page at `/graphql`: its examples, and what a person does with it.
 
@@ -117,6 +118,29 @@ describe('in a browser', () => {
     expect([errors, foreign]).toEqual([[], []]);
   });
 
+  longTest('the answer to what was run last is shown, not the end of what ran before', async (context) => {
+    const { page } = await open(context);
+    await giveCredential(page);
+    await page.getByLabel('Example').selectOption('subscription conversationStarted');
+    const [socket] = await Promise.all([
+      page.waitForEvent('websocket'),
+      page.getByRole('button', { name: 'Run' }).click(),
+    ]);
+    await answerOf(page).getByText('Listening.').waitFor();
+    await page.getByLabel('Example').selectOption('query account');
+    const answering = gate();
+    await page.route(`${server.url}/graphql`, async (route) => {
+      await answering.opened;
+      await route.continue();
+    });
+    const ended = socket.waitForEvent('close');
+    await page.getByRole('textbox', { name: 'Query' }).press('ControlOrMeta+Enter');
+    await ended;
+    await shows(() => answerOf(page).getByRole('status').textContent(), 'Waiting …');
+    answering.open();
+    await answerOf(page).getByText(/^200/).waitFor();
+  });
+
   longTest('a wrong credential is told, for the schema, a query and a subscription', async (context) => {
     const { page } = await open(context);
     await giveCredential(page, 'cs_wrong');
@@ -160,6 +184,31 @@ describe('in a browser', () => {
     await page.getByRole('button', { name: 'Run' }).click();
     await answerOf(page).getByText(/^200/).waitFor();
     expect(errors).toEqual([]);
+  });
+
+  longTest('a credential that was given is kept when the session of the console answers later', async (context) => {
+    const { page } = await open(context);
+    await page.goto(`${server.url}/console`);
+    await page.getByLabel('API key').fill(account.secret);
+    await page.getByRole('button', { name: 'Sign in' }).click();
+    await page.getByRole('button', { name: 'Sign out' }).waitFor();
+    const answering = gate();
+    await page.route('**/console/session/token', async (route) => {
+      await answering.opened;
+      await route.continue();
+    });
+    await page.goto(`${server.url}/graphql`);
+    await giveCredential(page);
+    const words = page.getByText('Your credential is in the memory of this page alone.');
+    await words.waitFor();
+    const answered = page.waitForEvent('requestfinished', (request) => request.url().endsWith('/token'));
+    answering.open();
+    await answered;
+    const [request] = await Promise.all([
+      page.waitForRequest((each) => each.method() === 'POST'),
+      page.getByRole('button', { name: 'Run' }).click(),
+    ]);
+    expect([request.headers()['authorization'], await words.isVisible()]).toEqual([`Bearer ${account.secret}`, true]);
   });
 
   longTest('a reload forgets the credential, and the browser keeps nothing of it', async (context) => {

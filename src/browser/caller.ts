@@ -10,6 +10,8 @@ export type CallerKind = 'nobody' | 'given' | 'console';
 export class Caller {
   #credential: Credential | undefined;
   readonly #listeners = new Set<() => void>();
+  /** Counts what was chosen: the latest choice holds, whichever answer comes last. */
+  #choices = 0;
   kind: CallerKind = 'nobody';
 
   /** Calls with an API key or a token from now on. */
@@ -18,13 +20,14 @@ export class Caller {
   }
 
   /**
-   * Calls with the console's session from now on.
+   * Calls with the console's session from now on, unless something else is chosen meanwhile.
    * @throws Error if nobody has signed in there, or no longer
    */
   async useConsole(): Promise<void> {
+    const choice = ++this.#choices;
     const credential = new Credential(newToken);
     await credential.authorization();
-    this.#become('console', credential);
+    if (choice === this.#choices) this.#become('console', credential);
   }
 
   /** Whether this browser remembers that somebody has signed in to the console. */
@@ -48,6 +51,7 @@ export class Caller {
   }
 
   #become(kind: CallerKind, credential: Credential | undefined): void {
+    this.#choices++;
     this.kind = kind;
     this.#credential = credential;
     for (const tell of this.#listeners) tell();

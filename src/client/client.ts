@@ -65,12 +65,12 @@ export class Client {
     if (options.ifVersion !== undefined) headers['If-Match'] = `"${options.ifVersion}"`;
     const hasBody = method === 'POST' || method === 'PUT' || method === 'PATCH';
     if (hasBody) headers['Content-Type'] = 'application/json';
-    const response = await this.#send(`/v1${url}${hasBody ? '' : queryOf(rest)}`, {
+    const answer = await this.#send(`/v1${url}${hasBody ? '' : queryOf(rest)}`, {
       request: { method, headers, ...(hasBody && { body: JSON.stringify(rest) }) },
       isSafe: method === 'GET' || method === 'PUT' || key !== undefined,
       signal: options.signal,
     });
-    return (response.status === 204 ? undefined : await response.json()) as Output<Name>;
+    return (answer ? JSON.parse(answer) : undefined) as Output<Name>;
   }
 
   /** The items of a list, page by page, to its end. */
@@ -101,7 +101,7 @@ export class Client {
     ...[variables, options = {}]: GraphQLArguments<Variables>
   ): Promise<Data> {
     const { sent, isQuery } = partsOf(document);
-    const response = await this.#send('/graphql', {
+    const answer = await this.#send('/graphql', {
       request: {
         method: 'POST',
         headers: { 'Content-Type': 'application/json', Accept: 'application/graphql-response+json' },
@@ -110,7 +110,7 @@ export class Client {
       isSafe: options.isRepeatable ?? isQuery,
       signal: options.signal,
     });
-    const { data, errors } = await response.json();
+    const { data, errors } = JSON.parse(answer);
     if (errors) throw errorOfGraphQL(errors);
     return data;
   }
@@ -129,8 +129,11 @@ export class Client {
     return options.over === 'socket' ? followSocket(this.#transport, options) : followStream(this.#transport, options);
   }
 
-  /** Sends a request, again after the time that the service asks for, or when it could not be reached. */
-  async #send(path: string, { request, isSafe, signal }: Sending): Promise<Response> {
+  /**
+   * Sends a request, again after the time that the service asks for, or when it could not be reached.
+   * @returns the text of the answer, which can be lost like the rest of it
+   */
+  async #send(path: string, { request, isSafe, signal }: Sending): Promise<string> {
     const { url, credential, fetch: send } = this.#transport;
     const giveUpMs = Date.now() + this.#maxWaitMs;
     for (let failures = 0, hasRenewed = false; ; failures++) {
@@ -139,7 +142,7 @@ export class Client {
       try {
         const headers = { ...request.headers, Authorization: await credential.authorization() };
         const response = await send(url + path, { ...request, headers, ...(signal && { signal }) });
-        if (response.ok) return response;
+        if (response.ok) return await response.text();
         const error = await errorOfResponse(response);
         failure = error;
         if (error.code === 'UNAUTHENTICATED' && credential.isRenewable && !hasRenewed) {

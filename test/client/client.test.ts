@@ -34,6 +34,18 @@ function network(happens: (count: number, url: string) => Promise<Response | und
   return { through, sent };
 }
 
+/** The beginning of a body, after which the connection is lost. */
+function cutOff(body: ReadableStream<Uint8Array> | null): ReadableStream<Uint8Array> {
+  const reader = body?.getReader();
+  return new ReadableStream<Uint8Array>({
+    async pull(controller) {
+      const { value } = (await reader?.read()) ?? {};
+      controller.enqueue(value?.subarray(0, 10) ?? new Uint8Array());
+      controller.error(new TypeError('the connection was lost'));
+    },
+  });
+}
+
 const refusal = (status: number, code: string, headers: Record<string, string> = {}): Response =>
   new Response(JSON.stringify({ code, detail: 'Not now.', status }), {
     status,
@@ -53,6 +65,22 @@ describe('a call', () => {
       if (count > 1) return undefined;
       await fetch(url, { method: 'POST', headers: sent[0]?.headers ?? {}, body: String(sent[0]?.body) });
       throw new TypeError('the connection was lost');
+    });
+    const unlucky = new Client({ url: server.url, credential: account.secret, fetch: through });
+    const message = await unlucky.call('sendMessage', { conversationId: id, sender: 'agent', content: 'Once.' });
+    expect(message.sequence).toBe(1);
+    expect(sent).toHaveLength(2);
+    expect((await client.call('getConversation', { id, messages: 'none' })).messageCount).toBe(1);
+  });
+
+  test('whose answer was cut off is sent again under its key, and done once', async () => {
+    const { id } = await client.call('createConversation', {});
+    const { through, sent } = network(async (count, url) => {
+      if (count > 1) return undefined;
+      const { status, body } = await fetch(url, {
+        ...{ method: 'POST', headers: sent[0]?.headers ?? {}, body: String(sent[0]?.body) },
+      });
+      return new Response(cutOff(body), { status });
     });
     const unlucky = new Client({ url: server.url, credential: account.secret, fetch: through });
     const message = await unlucky.call('sendMessage', { conversationId: id, sender: 'agent', content: 'Once.' });

@@ -5,13 +5,16 @@ import { type EventOfSocket, followSocket, type SocketFollowOptions } from './fo
 import { type FollowOptions, followStream } from './follow-stream.ts';
 import { type OperationName, operations } from './operations.ts';
 import type { Event, Input, Item, ListName, Output } from './types.ts';
-import { backOffMs, wait } from './waiting.ts';
+import { backOffMs, wait, within } from './waiting.ts';
 
 export interface ClientOptions {
   /** The address of the service, such as `https://chat.example`. */
   readonly url: string;
   readonly credential: CredentialSource;
-  /** How long a call waits at most in all, for a limit or a service that is away, before it fails. By default 60 s. */
+  /**
+   * How long a call waits at most in all, for an answer, a limit or a service that is away, before it fails. By default 60 s.
+   * Each answer has 10 s at least.
+   */
   readonly maxWaitSeconds?: number;
   /** Instead of the global one. */
   readonly fetch?: typeof fetch;
@@ -27,6 +30,9 @@ export interface CallOptions {
   /** The version that the conversation must still have: otherwise nothing is changed, and the error is VERSION_CONFLICT. */
   readonly ifVersion?: number;
 }
+
+/** What each answer may take, however soon a call gives up: not all of them come at once. */
+const leastAnswerMs = 10_000;
 
 /** What calls need of a client. */
 export interface Transport {
@@ -136,27 +142,31 @@ export class Client {
   async #send(path: string, { request, isSafe, signal }: Sending): Promise<string> {
     const { url, credential, fetch: send } = this.#transport;
     const giveUpMs = Date.now() + this.#maxWaitMs;
+    const attempt = async (own: AbortSignal): Promise<string | ServiceError> => {
+      const headers = { ...request.headers, Authorization: await credential.authorization() };
+      const response = await send(url + path, { ...request, headers, signal: own });
+      return response.ok ? await response.text() : await errorOfResponse(response);
+    };
     for (let failures = 0, hasRenewed = false; ; failures++) {
       let waitMs: number | undefined;
       let failure: unknown;
       try {
-        const headers = { ...request.headers, Authorization: await credential.authorization() };
-        const response = await send(url + path, { ...request, headers, ...(signal && { signal }) });
-        if (response.ok) return await response.text();
-        const error = await errorOfResponse(response);
-        failure = error;
-        if (error.code === 'UNAUTHENTICATED' && credential.isRenewable && !hasRenewed) {
+        const answer = await within(Math.max(giveUpMs - Date.now(), leastAnswerMs), signal, attempt);
+        if (!(answer instanceof ServiceError)) return answer;
+        failure = answer;
+        if (answer.code === 'UNAUTHENTICATED' && credential.isRenewable && !hasRenewed) {
           credential.renew();
           hasRenewed = true;
           waitMs = 0;
-        } else if (passing.includes(error.code)) {
+        } else if (passing.includes(answer.code)) {
           // Nothing was done, unless a proxy has answered.
-          const isOurs = error.requestId !== undefined;
-          if (isOurs || isSafe) waitMs = backOffMs(failures, error.retryAfterSeconds);
+          const isOurs = answer.requestId !== undefined;
+          if (isOurs || isSafe) waitMs = backOffMs(failures, answer.retryAfterSeconds);
         }
       } catch (error) {
         failure = error;
-        if (isSafe && !signal?.aborted && !(error instanceof ServiceError)) waitMs = backOffMs(failures);
+        const mayPass = !(error instanceof ServiceError) || passing.includes(error.code);
+        if (isSafe && !signal?.aborted && mayPass) waitMs = backOffMs(failures);
       }
       if (waitMs === undefined || Date.now() + waitMs > giveUpMs) throw failure;
       if (waitMs > 0) await wait(waitMs, signal);

@@ -1,3 +1,5 @@
+import { within } from './waiting.ts';
+
 /** A token as createToken answers it. */
 export interface Token {
   readonly token: string;
@@ -7,12 +9,14 @@ export interface Token {
 
 /**
  * An API key, for a program, or what gets a token, for a page: its own server's endpoint, say. It is called again whenever
- * a new token is needed.
+ * a new token is needed, and when it has not answered for 30 s.
  */
 export type CredentialSource = string | (() => Promise<string | Token>);
 
 /** A token is renewed so long before it expires. */
 const aheadMs = 10_000;
+/** After so long without an answer the source is asked again: its request may be lost. */
+const silentMs = 30_000;
 
 interface Present {
   readonly token: string;
@@ -56,7 +60,7 @@ export class Credential {
     const source = this.#source;
     if (typeof source === 'string') return { token: source, renewAtMs: Number.POSITIVE_INFINITY };
     try {
-      const given = await source();
+      const given = await within(silentMs, undefined, source);
       const { token, expiresAt } = typeof given === 'string' ? { token: given } : given;
       const renewAtMs = Date.parse(expiresAt ?? '') - aheadMs;
       // One that seems to have expired already comes from a clock that differs: it is renewed when it is refused.

@@ -1,7 +1,7 @@
 import { queryOf, type Transport } from './client.ts';
 import { errorOfResponse, passing, ServiceError } from './errors.ts';
 import type { Event, EventType } from './types.ts';
-import { backOffMs, wait } from './waiting.ts';
+import { backOffMs, wait, within } from './waiting.ts';
 
 export interface FollowOptions {
   /** Start after this cursor, of an event or an `eventCursor`; without it, now. */
@@ -28,28 +28,27 @@ export async function* followStream(
     let leastSeconds: number | undefined;
     try {
       const query = queryOf({ after: cursor, types, conversationId });
-      const headers = { Accept: 'text/event-stream', Authorization: await credential.authorization() };
-      const timer = setTimeout(abort, silentMs);
-      const response = await send(`${url}/v1/events/stream${query}`, { headers, signal: silence.signal }).finally(() =>
-        clearTimeout(timer),
-      );
-      if (response.ok && response.body !== null) {
+      const answer = await within(silentMs, silence.signal, async () => {
+        const headers = { Accept: 'text/event-stream', Authorization: await credential.authorization() };
+        const response = await send(`${url}/v1/events/stream${query}`, { headers, signal: silence.signal });
+        return response.ok && response.body !== null ? response.body : await errorOfResponse(response);
+      });
+      if (answer instanceof ServiceError) {
+        const isExpired = answer.code === 'UNAUTHENTICATED' && credential.isRenewable && refused++ === 0;
+        if (isExpired) credential.renew();
+        else if (!passing.includes(answer.code)) throw answer;
+        leastSeconds = answer.retryAfterSeconds;
+      } else {
         refused = 0;
-        for await (const { id, data } of blocksOf(response.body, silence)) {
+        for await (const { id, data } of blocksOf(answer, silence)) {
           failures = 0;
           if (data !== undefined) yield JSON.parse(data);
           cursor = id ?? cursor;
         }
-      } else {
-        const error = await errorOfResponse(response);
-        const isExpired = error.code === 'UNAUTHENTICATED' && credential.isRenewable && refused++ === 0;
-        if (isExpired) credential.renew();
-        else if (!passing.includes(error.code)) throw error;
-        leastSeconds = error.retryAfterSeconds;
       }
     } catch (error) {
       // What `fetch` and the connection throw may pass.
-      if (signal?.aborted || error instanceof ServiceError) throw error;
+      if (signal?.aborted || (error instanceof ServiceError && !passing.includes(error.code))) throw error;
     } finally {
       signal?.removeEventListener('abort', abort);
       silence.abort();

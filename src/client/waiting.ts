@@ -1,6 +1,10 @@
+import { ServiceError } from './errors.ts';
+
 /** The first wait after a failed connection; each next one is twice as long. */
 const firstMs = 250;
 const longestMs = 30_000;
+/** A timer of more would fire at once. */
+const longestTimerMs = 2 ** 31 - 1;
 
 /**
  * How long to wait before another try: exponentially longer, and at random, so that clients do not come all at once.
@@ -25,4 +29,30 @@ export async function wait(ms: number, signal?: AbortSignal): Promise<void> {
     }
     signal?.addEventListener('abort', aborted, { once: true });
   });
+}
+
+/**
+ * Does what may take so long, and is then left alone.
+ * @throws UNAVAILABLE if it takes longer, or the signal's reason, if it aborts meanwhile
+ */
+export async function within<T>(
+  ms: number,
+  signal: AbortSignal | undefined,
+  work: (signal: AbortSignal) => Promise<T>,
+): Promise<T> {
+  signal?.throwIfAborted();
+  const limit = new AbortController();
+  const stop = (): void => limit.abort(signal?.reason);
+  const late = (): void => limit.abort(new ServiceError('There is no answer.', { code: 'UNAVAILABLE' }));
+  const timer = setTimeout(late, Math.min(ms, longestTimerMs));
+  signal?.addEventListener('abort', stop);
+  try {
+    const ended = new Promise<never>((_, reject) => {
+      limit.signal.onabort = () => reject(limit.signal.reason);
+    });
+    return await Promise.race([work(limit.signal), ended]);
+  } finally {
+    clearTimeout(timer);
+    signal?.removeEventListener('abort', stop);
+  }
 }

@@ -221,7 +221,10 @@ describe('a follower connects again when the service does not say anything any m
 });
 
 /** A client of a server that acknowledges each connection, and answers what is subscribed to as it is told. */
-async function clientOfSockets(answer: (socket: WebSocket, id: string) => void): Promise<own.Client> {
+async function clientOfSockets(
+  answer: (socket: WebSocket, id: string) => void,
+  credential: own.ClientOptions['credential'] = 'a token',
+): Promise<own.Client> {
   const server = new WebSocketServer({ port: 0, host: '127.0.0.1', handleProtocols: () => 'graphql-transport-ws' });
   onTestFinished(() => void server.close());
   server.on('connection', (socket) => {
@@ -232,7 +235,7 @@ async function clientOfSockets(answer: (socket: WebSocket, id: string) => void):
     });
   });
   await once(server, 'listening');
-  return new Client({ url: urlOf(server), credential: 'a token' });
+  return new Client({ url: urlOf(server), credential });
 }
 
 function urlOf(server: { address(): unknown }): string {
@@ -266,4 +269,22 @@ describe.each([['stream'], ['socket']] as const)('a follower over a %s that is s
   test('while it waits to connect again ends at once', () => begin((socket) => socket.destroy()));
 
   test('while nobody answers it ends at once', () => begin(() => {}));
+
+  test('while there is no word of its token it ends at once', async () => {
+    let asked = 0;
+    const client = await clientOfSockets(
+      () => {},
+      () => {
+        asked++;
+        return new Promise<never>(() => {});
+      },
+    );
+    const stop = new AbortController();
+    const options = { after: 'a cursor', signal: stop.signal };
+    const events = over === 'stream' ? client.follow(options) : client.follow({ ...options, over });
+    const next = expect(events.next()).rejects.toThrow('It is enough.');
+    await until(() => asked > 0);
+    stop.abort(new Error('It is enough.'));
+    await next;
+  });
 });

@@ -111,34 +111,50 @@ async function connect(
   const { createClient } = await import('graphql-ws/client'); // its server would bring graphql into the page
   signal?.throwIfAborted();
   let failures = 0;
+  let refused = 0;
+  let refusal: ServiceError | undefined;
   let unanswered: ReturnType<typeof setTimeout> | undefined;
   const socket = createClient({
     url: `${url.replace(/^http/, 'ws')}/graphql`,
     webSocketImpl,
-    connectionParams: async () => ({ authorization: await credential.authorization() }),
+    connectionParams: async () => {
+      try {
+        return { authorization: await credential.authorization() };
+      } catch (error) {
+        if (error instanceof ServiceError) refusal = error;
+        socket.terminate(); // thrown, it would also end the next connection, with the close of this one
+        return undefined;
+      }
+    },
     keepAlive: askingMs,
     retryAttempts: Number.POSITIVE_INFINITY,
-    shouldRetry: () => true,
+    shouldRetry: (lost) => {
+      const thrown = refusal;
+      refusal = undefined;
+      if (thrown) throw thrown;
+      if (!isRefused(lost)) return true;
+      credential.renew();
+      return credential.isRenewable && refused++ === 0;
+    },
     // It must not reject: graphql-ws would neither go on nor end.
     retryWait: () => wait(backOffMs(failures++), signal).catch(() => {}),
     on: {
       connected: () => {
-        failures = 0;
+        failures = refused = 0;
       },
       ping: (received) => {
         if (received) return;
         unanswered = setTimeout(() => socket.terminate(), askingMs);
       },
       pong: () => clearTimeout(unanswered),
-      closed: (event) => {
-        clearTimeout(unanswered);
-        // 4403: the token has expired, or was refused.
-        if ((event as { code?: number }).code === 4403) credential.renew();
-      },
+      closed: () => clearTimeout(unanswered),
     },
   });
   return socket;
 }
+
+/** Whether the token has expired, or was refused. */
+const isRefused = (lost: unknown): boolean => (lost as { code?: number }).code === 4403;
 
 /** What the service says when it refuses an operation, or closes the socket for good; undefined for anything else. */
 function refusalOf(thrown: unknown): ServiceError | undefined {
@@ -148,6 +164,6 @@ function refusalOf(thrown: unknown): ServiceError | undefined {
   return reason === undefined
     ? undefined
     : new ServiceError(reason || `Closed: ${code}`, {
-        code: code === 4429 ? 'RATE_LIMITED' : 'INTERNAL',
+        code: code === 4429 ? 'RATE_LIMITED' : isRefused(thrown) ? 'UNAUTHENTICATED' : 'INTERNAL',
       });
 }

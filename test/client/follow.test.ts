@@ -7,7 +7,7 @@ import { commandLine, serve } from '../cli/program.ts';
 import { longTest } from '../support/effort.ts';
 import { temporaryFolder } from '../support/files.ts';
 import { sampleConversation, sampleEvent } from '../support/samples.ts';
-import { startTestServer } from '../support/server.ts';
+import { startTestServer, type TestAccount } from '../support/server.ts';
 import { until } from '../support/wait.ts';
 import { followThroughKills } from './kills.ts';
 import { follow } from './tour.ts';
@@ -150,6 +150,65 @@ test('what a follower asks wrongly is thrown as an error of the service, whateve
     expect(error).toBeInstanceOf(own.ServiceError);
     expect(error).toMatchObject({ code: 'VALIDATION_FAILED' });
   }
+});
+
+describe.each([['stream'], ['socket']] as const)('a follower over a %s', (over) => {
+  type Credential = own.ClientOptions['credential'];
+  const followWith = async (credentialOf: (account: TestAccount) => Credential | Promise<Credential>) => {
+    const server = await startTestServer();
+    onTestFinished(() => server.close());
+    const account = await server.account();
+    const { eventCursor: after } = (await account.rest('GET', '/account')).body;
+    const client = new Client({ url: server.url, credential: await credentialOf(account) });
+    const stop = new AbortController();
+    onTestFinished(() => stop.abort());
+    const options = { after, signal: stop.signal };
+    const events = over === 'stream' ? client.follow(options) : client.follow({ ...options, over });
+    const write = () => account.rest('POST', '/conversations', { body: {} });
+    return { events, account, write };
+  };
+
+  test('is told when its key is revoked', async () => {
+    let key = { id: '', secret: '' };
+    const { events, account, write } = await followWith(async (owner) => {
+      key = (await owner.rest('POST', '/api-keys', { body: { name: 'a key', scopes: ['events:read'] } })).body;
+      return key.secret;
+    });
+    await write();
+    await events.next();
+    const next = expect(events.next()).rejects.toMatchObject({ code: 'UNAUTHENTICATED' });
+    expect((await account.rest('DELETE', `/api-keys/${key.id}`)).status).toBe(204);
+    await next;
+  });
+
+  test('is told when each token that it gets is refused', async () => {
+    let asked = 0;
+    const { events } = await followWith(() => async () => `no token ${++asked}`);
+    await expect(events.next()).rejects.toMatchObject({ code: 'UNAUTHENTICATED' });
+    expect(asked).toBe(2);
+  });
+
+  test('is told when it may have no token', async () => {
+    const { events } = await followWith(() => () => {
+      throw new own.ServiceError('Not for you.', { code: 'FORBIDDEN' });
+    });
+    await expect(events.next()).rejects.toMatchObject({ code: 'FORBIDDEN', message: 'Not for you.' });
+  });
+
+  test('goes on when it gets a token that it did not get at first', async () => {
+    const failures = [
+      new TypeError('The connection was lost.'),
+      new own.ServiceError('Not now.', { code: 'UNAVAILABLE' }),
+    ];
+    const { events, write } = await followWith((account) => async () => {
+      const failure = failures.shift();
+      if (failure) throw failure;
+      return account.secret;
+    });
+    await write();
+    expect(await events.next()).toMatchObject({ value: { type: 'conversation.started' } });
+    expect(failures).toHaveLength(0);
+  });
 });
 
 test('a follower over a socket waits as long as it is told to when it is refused for now, and goes on', async () => {

@@ -56,11 +56,13 @@ export async function errorOfResponse(response: Response): Promise<ServiceError>
   try {
     const problem = JSON.parse(text);
     if (Array.isArray(problem.errors) && problem.code === undefined) return errorOfGraphQL(problem.errors, facts);
-    return new ServiceError(problem.detail ?? problem.title, { ...facts, ...problem });
+    if (typeof problem.code === 'string')
+      return new ServiceError(problem.detail ?? problem.title, { ...facts, ...problem });
   } catch {
-    // A proxy may have answered.
-    return new ServiceError(`HTTP status ${response.status}`, { ...facts, code: codeOfStatus(response.status) });
+    // It is no JSON.
   }
+  // A proxy may have answered.
+  return new ServiceError(`HTTP status ${response.status}`, { ...facts, code: codeOf(facts) });
 }
 
 /** The first error of a GraphQL response. */
@@ -72,10 +74,9 @@ export function errorOfGraphQL(
   return new ServiceError(message, { code: 'INTERNAL', ...facts, ...extensions });
 }
 
-function codeOfStatus(status: number): string {
-  return status === 429
-    ? 'RATE_LIMITED'
-    : status === 502 || status === 503 || status === 504
-      ? 'UNAVAILABLE'
-      : 'INTERNAL';
+/** Proxies have many numbers for a service that is away, 521 and 530 among them. */
+function codeOf({ status, requestId }: { readonly status: number; readonly requestId: string | undefined }): string {
+  if (status === 429) return 'RATE_LIMITED';
+  const isAway = status >= 500 && (requestId === undefined || (status >= 502 && status <= 504));
+  return isAway ? 'UNAVAILABLE' : 'INTERNAL';
 }

@@ -233,6 +233,26 @@ test('a follower over a socket waits as long as it is told to when it is refused
   await events.return();
 });
 
+test.each([
+  ['a page of a proxy', '<h1>Web server is down</h1>'],
+  ['JSON that is not the service’s', '{"message":"Web server is down"}'],
+])('a follower over a stream goes on after a failure that %s tells of', async (_, body) => {
+  const server = await startTestServer();
+  onTestFinished(() => server.close());
+  const { secret } = await server.account();
+  const statuses = [521, 500];
+  const through: typeof fetch = async (url, init) => {
+    const status = statuses.shift();
+    return status ? new Response(body, { status }) : await fetch(url, init);
+  };
+  const { eventCursor: after } = await new Client({ url: server.url, credential: secret }).call('getAccount');
+  await new Client({ url: server.url, credential: secret }).call('createConversation', {});
+  const events = new Client({ url: server.url, credential: secret, fetch: through }).follow({ after });
+  expect(await events.next()).toMatchObject({ value: { type: 'conversation.started' } });
+  expect(statuses).toHaveLength(0);
+  await events.return();
+});
+
 describe('a follower connects again when the service does not say anything any more', () => {
   /** Lets time pass for the client, until it has connected so often. */
   const passTime = async (connections: () => number, count: number): Promise<void> => {

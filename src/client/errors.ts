@@ -18,6 +18,8 @@ export interface ServiceErrorFacts {
   readonly errors?: readonly FieldFault[] | undefined;
   /** With `CURSOR_EXPIRED`: the oldest cursor from which the log can be followed. */
   readonly oldestCursor?: string | undefined;
+  /** Of an event that could not be delivered over a socket, for what was asked of it: follow after it. */
+  readonly cursor?: string | undefined;
 }
 
 /** An error that the service has answered with. `code` is one of those of the documentation, the same on every API. */
@@ -29,6 +31,7 @@ export class ServiceError extends Error implements ServiceErrorFacts {
   readonly retryAfterSeconds: number | undefined;
   readonly errors: readonly FieldFault[];
   readonly oldestCursor: string | undefined;
+  readonly cursor: string | undefined;
 
   constructor(message: string, facts: ServiceErrorFacts) {
     super(message);
@@ -38,6 +41,7 @@ export class ServiceError extends Error implements ServiceErrorFacts {
     this.retryAfterSeconds = facts.retryAfterSeconds;
     this.errors = facts.errors ?? [];
     this.oldestCursor = facts.oldestCursor;
+    this.cursor = facts.cursor;
   }
 }
 

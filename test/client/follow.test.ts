@@ -253,6 +253,35 @@ test.each([
   await events.return();
 });
 
+test('a follower over a socket that asks too much of an event is told where it can go on after it', async () => {
+  const server = await startTestServer();
+  onTestFinished(() => server.close());
+  const { secret } = await server.account();
+  const client = new Client({ url: server.url, credential: secret });
+  const { eventCursor } = await client.call('getAccount');
+  const message = { sender: 'visitor', content: 'x'.repeat(10_000) } as const;
+  const { id: conversationId } = await client.call('createConversation', { message });
+  await client.call('updateConversation', { id: conversationId, status: 'closed' });
+  const aliases = Array.from({ length: 30 }, (_, index) => `a${index}: content`);
+  const select = `... on MessageReceivedEvent { message { ${aliases.join(' ')} } }`;
+  const found: string[] = [];
+  for (let after = eventCursor; found.at(-1) !== 'conversation.closed'; ) {
+    try {
+      for await (const event of client.follow({ over: 'socket', after, select })) {
+        found.push(event.type);
+        after = event.cursor;
+        if (event.type === 'conversation.closed') break;
+      }
+    } catch (error) {
+      const { code, cursor } = error as own.ServiceError;
+      found.push(code);
+      if (cursor === undefined) break;
+      after = cursor;
+    }
+  }
+  expect(found).toEqual(['conversation.started', 'QUERY_TOO_COMPLEX', 'conversation.closed']);
+});
+
 describe('a follower connects again when the service does not say anything any more', () => {
   /** Lets time pass for the client, until it has connected so often. */
   const passTime = async (connections: () => number, count: number): Promise<void> => {

@@ -15,7 +15,7 @@ import {
 import { Failure, KeyField, type ViewProps, wordsOf } from './ui.tsx';
 import { Analytics } from './views/analytics.tsx';
 import { Events } from './views/events.tsx';
-import { Inbox } from './views/inbox.tsx';
+import { forgetInbox, Inbox } from './views/inbox.tsx';
 import { Keys } from './views/keys.tsx';
 import { Leads } from './views/leads.tsx';
 import { Webhooks } from './views/webhooks.tsx';
@@ -101,7 +101,11 @@ export function App() {
     };
     return <SignIn begin={begin} notice={whyEnded} />;
   }
-  return <Shell session={session} onLeave={() => setSession(undefined)} />;
+  const leave = (): void => {
+    setSession(undefined);
+    forgetInbox();
+  };
+  return <Shell session={session} onLeave={leave} />;
 }
 
 /** Whether what has failed may pass: the service has not refused it. */

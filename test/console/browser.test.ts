@@ -287,6 +287,30 @@ test('when its key is revoked, the page asks to sign in again and says why', asy
   await shows(() => agent.connection.textContent(), 'Live');
 });
 
+test('what was not sent when a session ended is there in the next one, until the agent signs out', async (context) => {
+  const { page, account, others, agent } = await open(context);
+  const conversation = await others.start('Ada', 'Hello');
+  const { id, secret } = await others.ask('POST', '/api-keys', { name: 'console' });
+  await agent.signIn(secret);
+  await agent.row('Ada').click();
+  await page.route('**/graphql', (route) =>
+    route.request().postData()?.includes('mutation Send') ? route.fulfill({ status: 500 }) : route.continue(),
+  );
+  await agent.answer('Hello Ada');
+  await agent.thread.locator('.has-failed').waitFor();
+  await page.unroute('**/graphql');
+  await agent.reply.fill('I have it.');
+  await others.ask('DELETE', `/api-keys/${id}`);
+  await page.getByRole('status').filter({ hasText: 'its API key was revoked' }).waitFor();
+  await agent.signIn(account.secret);
+  await shows(() => agent.reply.inputValue(), 'I have it.');
+  await agent.button('Try again').click();
+  await shows(() => others.contents(conversation), ['Hello', 'Hello Ada']);
+  await agent.button('Sign out').click();
+  await agent.signIn(account.secret);
+  await shows(() => agent.reply.inputValue(), '');
+});
+
 test('what the key does not allow is said, and nothing breaks', async (context) => {
   const { page, errors, others, agent } = await open(context);
   await others.start('Ada', 'Hello');

@@ -38,10 +38,14 @@ export class Inbox {
   #stop: (() => void) | undefined;
   thread: Thread | undefined;
 
-  constructor(context: Omit<Context, 'changed'>) {
+  /** @param before that of the agent's last session, with what was not sent there */
+  constructor(context: Omit<Context, 'changed'>, before?: Inbox) {
     this.#context = { ...context, changed: () => this.#changed() };
     this.list = new ConversationList(this.#context);
     this.search = new Search(this.#context, this.list.filter);
+    if (before === undefined) return;
+    this.#texts = new Map(before.#texts);
+    this.#drafts = before.#drafts;
   }
 
   get agent(): Agent {

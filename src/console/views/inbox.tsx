@@ -7,13 +7,23 @@ import type { Session } from '../session.ts';
 import { Empty, type ViewProps } from '../ui.tsx';
 import '../inbox.css';
 
-/** The inbox of each session: it goes on to follow the events while another view is open, and keeps what was typed. */
-const inboxes = new WeakMap<Live, Model>();
+/**
+ * The inbox of the session: it goes on to follow the events while another view is open, and keeps what was typed, also into
+ * the agent's next session.
+ */
+let kept: { readonly live: Live; readonly inbox: Model } | undefined;
 
 function inboxOf(session: Session, live: Live): Model {
-  const inbox = inboxes.get(live) ?? new Model({ session, live });
-  inboxes.set(live, inbox);
-  return inbox;
+  if (kept?.live !== live) {
+    const before = kept?.inbox.agent.id === session.agent.id ? kept.inbox : undefined;
+    kept = { live, inbox: new Model({ session, live }, before) };
+  }
+  return kept.inbox;
+}
+
+/** Forgets what was typed: the agent has signed out. */
+export function forgetInbox(): void {
+  kept = undefined;
 }
 
 export function Inbox({ session, live, path }: ViewProps) {

@@ -129,6 +129,7 @@ export function Events({ session }: ViewProps) {
   const isFollowing = cursor !== undefined && !isBehind && !isPaused && following === undefined;
   useEffect(() => {
     if (!isFollowing) return undefined;
+    const { round } = shown;
     const over = new AbortController();
     const follow = async (): Promise<void> => {
       const { signal } = over;
@@ -141,7 +142,12 @@ export function Events({ session }: ViewProps) {
           signal,
           ...of,
         })) {
-          setShown((now) => ({ ...now, entries: [event, ...now.entries].slice(0, mostKept), cursor: event.cursor }));
+          const follows = (now: Shown): Shown =>
+            // It may have begun anew, and this has not ended yet.
+            now.round === round
+              ? { ...now, entries: [event, ...now.entries].slice(0, mostKept), cursor: event.cursor }
+              : now;
+          setShown(follows);
         }
       } catch (error) {
         if (signal.aborted) return;

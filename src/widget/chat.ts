@@ -11,7 +11,7 @@ export interface Message {
   readonly clientId: string | null;
   readonly createdAt: string;
   readonly author: { readonly name: string | null } | null;
-  /** The same as that of the draft that it was, so that it stays in its place. */
+  /** Of all conversations only its own; that of the draft that it was, so that it stays in its place. */
   readonly key: string;
 }
 
@@ -415,7 +415,7 @@ export class Chat {
     const draft = sender === 'visitor' ? this.#drafts.find(({ key }) => key === clientId) : undefined;
     this.#drop(draft);
     if (this.#thread === undefined || this.#thread.messages.has(sequence)) return;
-    const key = draft?.key ?? `${sequence}`;
+    const key = draft?.key ?? `${this.#thread.id} ${sequence}`;
     this.#thread.messages.set(sequence, { sequence, sender, content, clientId, createdAt, author, key });
   }
 

@@ -28,6 +28,12 @@ function agentOf(client: Client) {
     list,
     /** The newest conversation, once there are so many. */
     conversation: async (count = 1): Promise<Json> => (await eventually(list, (found) => found.length === count))[0],
+    /** Begins a conversation with the visitor. @returns its id */
+    begin: async (subject: string, ...contents: string[]): Promise<string> => {
+      const { id } = await ask('POST', '/conversations', { subject, visitor: { id: 'customer-7', name: 'Ada' } });
+      for (const content of contents) await ask('POST', `/conversations/${id}/messages`, { sender: 'agent', content });
+      return id;
+    },
     contents: async (id: string): Promise<string[]> =>
       (await ask('GET', `/conversations/${id}`)).messages.map(({ content }: Json) => content),
     answer: (id: string, content: string) =>
@@ -491,6 +497,22 @@ test('a page that was away for longer than the log reaches back reads anew, and 
   const back = await whilePagesAreAway(server, databasePath, work, { corsOrigins: [site.origin] });
   context.onTestFinished(() => back.close());
   await shows(visitor.texts, [...numbers, '41']);
+});
+
+test('when the open conversation was deleted while the page was away, another is shown with its own messages', async (context) => {
+  const databasePath = `${temporaryFolder()}/test.db`;
+  const { page, agent, visitor, server, account, site } = await open(context, { databasePath });
+  const other = await agent.begin('Other', 'c1', 'c2');
+  const opened = await agent.begin('Opened', 'a1', 'a2');
+  await page.reload();
+  await visitor.launcher.click();
+  await shows(visitor.texts, ['a1', 'a2']);
+  const work = (elsewhere: TestServer) =>
+    agentOf(elsewhere.clientFor(account.secret)).ask('DELETE', `/conversations/${opened}`);
+  const back = await whilePagesAreAway(server, databasePath, work, { corsOrigins: [site.origin] });
+  context.onTestFinished(() => back.close());
+  await shows(visitor.texts, ['c1', 'c2']);
+  expect(await page.evaluate('JSON.stringify(sessionStorage)')).toContain(other);
 });
 
 test('who is not known to the site is told that there is no chat, and gets it once that has changed', async (context) => {

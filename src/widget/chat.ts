@@ -337,7 +337,10 @@ export class Chat {
             failures = 0;
             this.#onChange();
           },
-          reload: () => this.#load(signal),
+          reload: async (at) => {
+            await this.#load(signal);
+            this.#cursor = at;
+          },
           signal,
         });
       } catch (error) {
@@ -359,6 +362,8 @@ export class Chat {
     const { eventCursor, conversations, newest, node } = await this.#client.graphql<Loaded>(queries.load, variables, {
       signal,
     });
+    // The visitor has opened another one meanwhile, whose messages may have been read before the events begin.
+    if (this.#thread !== open) return await this.#load(signal);
     this.#rows.clear();
     this.#listAll(conversations);
     const page = node ?? newest?.nodes[0];

@@ -9,8 +9,8 @@ export interface Following {
   /** The events after the cursor. */
   follow(): AsyncIterable<Event>;
   take(event: Event): void;
-  /** Reads everything anew. */
-  reload(): Promise<void>;
+  /** Reads everything anew, and stands at this cursor then, which is of before. */
+  reload(at: string | undefined): Promise<void>;
   readonly signal: AbortSignal;
 }
 
@@ -19,7 +19,8 @@ type Said = { readonly event: Event } | { readonly at: string | undefined } | 'w
 
 /**
  * Follows the events in one tab for all of them: it tells the others, and when it ends, another goes on. A tab that stands
- * somewhere else than the one that it listens to reads everything anew, so that nothing is missed between them.
+ * somewhere else than the one that it listens to reads everything anew, so that nothing is missed between them. From then
+ * on it stands where that one does, and need not do so again when another tab asks, or goes on.
  * @throws what `follow` and `reload` throw, and the signal's reason
  */
 export async function followTogether({ name, cursor, follow, take, reload, signal }: Following): Promise<void> {
@@ -45,7 +46,7 @@ export async function followTogether({ name, cursor, follow, take, reload, signa
     else if (said.at === cursor()) isInStep = true;
     else {
       waiting = [];
-      reading = reload().then(heard, (error: unknown) => listening.abort(error));
+      reading = reload(said.at).then(heard, (error: unknown) => listening.abort(error));
     }
   };
   const heard = (): void => {

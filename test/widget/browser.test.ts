@@ -371,11 +371,64 @@ test('a tab that hears of an event before it knows that it has missed one, misse
   await agent.answer(id, 'On its way.');
   await shows(visitor.texts, ['Hello', 'On its way.']);
   arrival.open();
-  await second.page.waitForFunction('window.ask !== undefined');
+  await eventually(
+    () => second.page.evaluate('window.ask !== undefined'),
+    (hasAsked) => hasAsked === true,
+  );
   await agent.answer(id, 'It is there.');
   await shows(visitor.texts, ['Hello', 'On its way.', 'It is there.']);
   await second.page.evaluate('window.ask()');
   await shows(second.texts, ['Hello', 'On its way.', 'It is there.']);
+});
+
+test('what the visitor opens while everything is read anew stays open', async (context) => {
+  const { page, site, agent } = await open(context);
+  const first = await agent.begin('First', 'a1');
+  const newest = await agent.begin('Newest', 'b1');
+  // The second tab reads everything twice, the second time when it has found the first.
+  const [asked, arrival] = [gate(), gate()];
+  let reads = 0;
+  await page.context().route('**/graphql', async (route) => {
+    const isReload = route.request().postData()?.includes('eventCursor') && ++reads === 2;
+    const response = await route.fetch();
+    if (isReload) {
+      asked.open();
+      await arrival.opened;
+    }
+    await route.fulfill({ response });
+  });
+  const second = visitorIn(await openTab(page, site.origin));
+  await second.launcher.click();
+  await shows(second.texts, ['b1']);
+  await asked.opened;
+  await second.openFromList('First');
+  await shows(second.texts, ['a1']);
+  arrival.open();
+  await agent.answer(newest, 'b2');
+  await agent.answer(first, 'a2');
+  await shows(second.texts, ['a1', 'a2']);
+});
+
+test('a tab that knows where the others stand reads nothing when another one comes', async (context) => {
+  const { page, site, agent, visitor } = await open(context);
+  await visitor.launcher.click();
+  await visitor.write('Hello');
+  const { id } = await agent.conversation();
+  let reads = 0;
+  page.context().on('requestfinished', (request) => {
+    if (request.method() === 'POST' && request.url().endsWith('/graphql')) reads++;
+  });
+  const others = [];
+  for (const count of [2, 4]) {
+    others.push(visitorIn(await openTab(page, site.origin)));
+    await eventually(
+      async () => reads,
+      (made) => made === count,
+    );
+  }
+  await agent.answer(id, 'On its way.');
+  for (const each of [visitor, ...others]) await shows(each.texts, ['Hello', 'On its way.']);
+  expect(reads).toBe(4);
 });
 
 test('when the site takes the visitor for somebody else, nothing of the one before is left, and tabs keep apart', async (context) => {
@@ -502,9 +555,10 @@ test('a page that was away for longer than the log reaches back reads anew, and 
 test('when the open conversation was deleted while the page was away, another is shown with its own messages', async (context) => {
   const databasePath = `${temporaryFolder()}/test.db`;
   const { page, agent, visitor, server, account, site } = await open(context, { databasePath });
+  await page.goto('about:blank');
   const other = await agent.begin('Other', 'c1', 'c2');
   const opened = await agent.begin('Opened', 'a1', 'a2');
-  await page.reload();
+  await page.goto(site.origin);
   await visitor.launcher.click();
   await shows(visitor.texts, ['a1', 'a2']);
   const work = (elsewhere: TestServer) =>

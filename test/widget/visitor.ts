@@ -98,11 +98,14 @@ export function visitorIn(page: Page) {
   const widget = page.locator('conversation-widget');
   const launcher = widget.locator('[part=launcher]');
   const field = widget.getByRole('textbox', { name: 'Your message' });
+  const list = widget.getByRole('button', { name: 'Conversations', exact: true });
   return {
     page,
     widget,
     launcher,
     field,
+    /** The button of the list of conversations. */
+    list,
     panel: widget.getByRole('dialog', { name: 'Chat' }),
     /** What it says of itself, below the messages. */
     notice: async (): Promise<string> => (await widget.locator('[part=notice]').textContent()) ?? '',
@@ -114,6 +117,11 @@ export function visitorIn(page: Page) {
     /** Whether all that was written is confirmed. */
     isSent: async (): Promise<boolean> => (await widget.locator('li:not([data-state=sent])').count()) === 0,
     unread: async (): Promise<string> => (await widget.locator('[part=badge]').textContent()) ?? '',
+    /** Opens the conversation with this subject. */
+    openFromList: async (subject: string): Promise<void> => {
+      if ((await list.getAttribute('aria-expanded')) === 'false') await list.click();
+      await widget.locator('[part=conversation]', { hasText: subject }).click();
+    },
     write: async (text: string): Promise<void> => {
       await field.fill(text);
       await field.press('Enter');

@@ -24,10 +24,11 @@ type Said = { readonly event: Event } | { readonly at: string | undefined } | 'w
  * @throws what `follow` and `reload` throw, and the signal's reason
  */
 export async function followTogether({ name, cursor, follow, take, reload, signal }: Following): Promise<void> {
-  if (!('locks' in navigator)) {
-    for await (const event of follow()) take(event); // a page without TLS
+  if (!(await canMeet(name))) {
+    for await (const event of follow()) take(event);
     return;
   }
+  signal.throwIfAborted();
   const channel = new BroadcastChannel(name);
   const say = (said: Said): void => channel.postMessage(said);
   const listening = new AbortController();
@@ -71,5 +72,16 @@ export async function followTogether({ name, cursor, follow, take, reload, signa
   } finally {
     signal.removeEventListener('abort', abort);
     channel.close();
+  }
+}
+
+/** Whether tabs can meet: in a page without TLS they can't, nor where the browser refuses storage. */
+async function canMeet(name: string): Promise<boolean> {
+  try {
+    new BroadcastChannel(name).close();
+    await navigator.locks.request(`${name} ?`, { mode: 'shared' }, () => {});
+    return true;
+  } catch {
+    return false;
   }
 }

@@ -431,6 +431,19 @@ test('a tab that knows where the others stand reads nothing when another one com
   expect(reads).toBe(4);
 });
 
+test('where the browser keeps tabs from each other, each follows for itself', async (context) => {
+  const { page, site, agent, visitor } = await open(context);
+  await page.context().addInitScript(`LockManager.prototype.request =
+    () => Promise.reject(new DOMException('No storage here.', 'SecurityError'));`);
+  await page.reload();
+  await visitor.launcher.click();
+  await visitor.write('Hello');
+  const second = visitorIn(await openTab(page, site.origin));
+  await shows(second.texts, ['Hello']);
+  await agent.answer((await agent.conversation()).id, 'On its way.');
+  for (const each of [visitor, second]) await shows(each.texts, ['Hello', 'On its way.']);
+});
+
 test('when the site takes the visitor for somebody else, nothing of the one before is left, and tabs keep apart', async (context) => {
   const { page, site, agent, visitor, server } = await open(context);
   await visitor.launcher.click();

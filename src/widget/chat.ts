@@ -21,9 +21,9 @@ export interface Draft {
   readonly key: string;
   readonly content: string;
   hasFailed: boolean;
-  /** The conversation it belongs to. */
+  /** The conversation it belongs to, unless that is the one that is yet to begin. */
   conversationId: string | undefined;
-  /** Whether it begins one: then it must be sent so again, since it may have been done. */
+  /** Whether it has perhaps begun that: then it must be sent so again, and no other begins it. */
   begins: boolean;
 }
 
@@ -287,6 +287,8 @@ export class Chat {
 
   /** Sends a message once more, after those that are being sent. */
   retry(draft: Draft): void {
+    const first = this.#beginning;
+    if (first?.hasFailed && first !== draft && draft.conversationId === undefined) this.retry(first);
     draft.hasFailed = false;
     this.#sending = this.#sending.then(() => this.#send(draft));
     this.#onChange();
@@ -317,6 +319,10 @@ export class Chat {
       this.#isMarking = false;
     }
     this.#onChange();
+  }
+
+  get #beginning(): Draft | undefined {
+    return this.#drafts.find(({ begins, conversationId }) => begins && conversationId === undefined);
   }
 
   get #row(): Row | undefined {
@@ -371,14 +377,19 @@ export class Chat {
     if (isGone) this.#forget(wanted);
     this.#thread = undefined;
     if (page) this.#list(page);
-    // What was written before it was known that this one is closed begins the next one.
-    const isOver = page?.status === 'CLOSED' && this.#drafts.some(({ conversationId }) => conversationId === undefined);
-    if (page && !this.#isNew && !isOver) {
-      this.#adopt(page.id);
+    if (page && open) {
+      this.#show(page.id);
       this.#take(page.id, page);
-      if (open?.id === page.id) this.#keepOlder(open);
+      this.#keepOlder(open);
+    } else if (page) {
+      // What was written before it was known that this one is closed begins the next one.
+      const isAwaited = this.#drafts.some(({ conversationId }) => conversationId === undefined);
+      this.#isNew ||= page.status === 'CLOSED' && isAwaited;
+      if (this.#isNext(page.messages.nodes)) {
+        this.#adopt(page.id);
+        this.#take(page.id, page);
+      }
     }
-    this.#isNew ||= isOver;
     this.#wanted = undefined;
     this.#state = 'ready';
     // What was looked for is gone; there may be something else.
@@ -431,8 +442,7 @@ export class Chat {
   /** It was deleted, or is another visitor's by now. */
   #forget(id: string): void {
     this.#rows.delete(id);
-    if (this.#thread?.id !== id) return;
-    this.#thread = undefined;
+    if (this.#thread?.id === id) this.#thread = undefined;
     for (const draft of this.#drafts) if (draft.conversationId === id) draft.conversationId = undefined;
   }
 
@@ -465,12 +475,15 @@ export class Chat {
   #foldSnapshot({ conversation, message }: { readonly conversation: Snapshot; readonly message?: Given }): void {
     const { id } = conversation;
     this.#keep(conversation);
-    const beginning = this.#drafts.find((draft) => draft.begins && draft.conversationId === undefined);
-    // What was begun here opens with its message; otherwise the first conversation does, whoever has begun it.
-    const isMeant = beginning ? beginning.key === message?.clientId : !this.#isNew;
-    if (this.#thread === undefined && isMeant) this.#adopt(id);
+    if (this.#thread === undefined && this.#isNext(message ? [message] : [])) this.#adopt(id);
     if (message?.sender === 'visitor') this.#hasRead(id, message.sequence); // who writes has read what was before
     if (message && this.#thread?.id === id) this.#add(message);
+  }
+
+  /** Whether a conversation opens where none is: what was begun here does with its message, or else any does. */
+  #isNext(messages: readonly Pick<Given, 'clientId'>[]): boolean {
+    const beginning = this.#beginning;
+    return beginning ? messages.some(({ clientId }) => clientId === beginning.key) : !this.#isNew;
   }
 
   /** Opens a conversation without having read it, since all its messages are yet to come, say. */
@@ -478,8 +491,12 @@ export class Chat {
     this.#show(id);
     if (this.#thread) this.#thread.isLoaded = true;
     this.#isNew = false;
-    // What was written meanwhile belongs there, too.
-    for (const draft of this.#drafts) draft.conversationId ??= draft.begins ? undefined : id;
+    this.#settle(id);
+  }
+
+  /** The conversation that was yet to begin is this one. */
+  #settle(id: string): void {
+    for (const draft of this.#drafts) draft.conversationId ??= id;
   }
 
   /** Never rejects. */
@@ -490,6 +507,7 @@ export class Chat {
     const { conversationId } = draft;
     try {
       if (conversationId === undefined) {
+        if ((this.#beginning ?? draft) !== draft) throw new Error('What begins the conversation was not sent.');
         draft.begins = true;
         this.#hasBegun(await this.#client.call('createConversation', { message }, options));
       } else {
@@ -512,6 +530,7 @@ export class Chat {
     const { id, messages } = conversation;
     this.#keep(conversation);
     this.#hasRead(id, messages.length);
+    this.#settle(id);
     if (this.#thread === undefined) this.#adopt(id);
     if (this.#thread?.id !== id) return;
     for (const each of messages) this.#add({ ...each });

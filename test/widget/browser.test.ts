@@ -269,6 +269,83 @@ test('a message that was refused can be written anew, or taken back', async (con
   expect(await agent.contents(id)).toEqual(['Hello']);
 });
 
+/** Lets what the page sends to such an address fail until it is let again. */
+async function refuse(page: Page, url: string): Promise<() => Promise<void>> {
+  await page.route(url, (route) => (route.request().method() === 'POST' ? route.abort() : route.continue()));
+  return () => page.unroute(url);
+}
+
+test('what is written after a first message that could not be sent stays with it', async (context) => {
+  const { page, agent, visitor } = await open(context, { isTimed: true });
+  await visitor.launcher.click();
+  await shows(visitor.notice, '');
+  const allow = await refuse(page, '**/v1/conversations');
+  const failed = page.waitForEvent('requestfailed');
+  await visitor.write('Hello');
+  await visitor.write('Are you there?');
+  await failed;
+  await page.clock.fastForward(21_000);
+  await visitor.widget.getByText('Not sent.').first().waitFor();
+  await allow();
+  const again = visitor.widget.getByRole('button', { name: 'Try again' });
+  await eventually(
+    () => again.count(),
+    (count) => count === 2,
+  );
+  await again.last().click();
+  await eventually(visitor.isSent, (isSent) => isSent);
+  await shows(visitor.texts, ['Hello', 'Are you there?']);
+  expect(await agent.contents((await agent.conversation()).id)).toEqual(['Hello', 'Are you there?']);
+});
+
+test('what is written into a new conversation stays together, whatever is opened meanwhile', async (context) => {
+  const { page, agent, visitor } = await open(context);
+  await agent.begin('Other', 'c1');
+  await visitor.launcher.click();
+  await shows(visitor.texts, ['c1']);
+  const arrival = gate();
+  await page.route('**/v1/conversations', async (route) => {
+    await arrival.opened;
+    await route.continue();
+  });
+  await visitor.list.click();
+  await visitor.widget.getByRole('button', { name: 'New conversation' }).click();
+  await visitor.write('Hello');
+  await visitor.write('Are you there?');
+  await visitor.openFromList('Other');
+  await shows(visitor.texts, ['c1']);
+  arrival.open();
+  const { id } = await agent.conversation(2);
+  await eventually(
+    () => agent.contents(id),
+    (contents) => JSON.stringify(contents) === JSON.stringify(['Hello', 'Are you there?']),
+  );
+  expect(await visitor.texts()).toEqual(['c1']);
+});
+
+test('a message that could not be sent is kept when its conversation is deleted, whatever is open', async (context) => {
+  const { page, site, agent, visitor } = await open(context, { isTimed: true });
+  await page.goto('about:blank');
+  await agent.begin('Other', 'c1');
+  const deleted = await agent.begin('Deleted', 'd1');
+  await page.goto(site.origin);
+  await visitor.launcher.click();
+  await shows(visitor.texts, ['d1']);
+  await refuse(page, '**/messages');
+  const failed = page.waitForEvent('requestfailed');
+  await visitor.write('Hello');
+  await failed;
+  await page.clock.fastForward(21_000);
+  await visitor.widget.getByText('Not sent.').waitFor();
+  await visitor.openFromList('Other');
+  await shows(visitor.texts, ['c1']);
+  await agent.ask('DELETE', `/conversations/${deleted}`);
+  await visitor.list.click();
+  await shows(() => visitor.widget.locator('[part=conversation] .subject').allTextContents(), ['Other']);
+  await visitor.widget.getByRole('button', { name: 'New conversation' }).click();
+  await shows(visitor.texts, ['Hello']);
+});
+
 test('the list goes as far back as the visitor wants', async (context) => {
   const { page, site, agent, visitor, server } = await open(context);
   await page.goto('about:blank');

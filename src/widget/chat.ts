@@ -104,7 +104,7 @@ export class Chat {
     this.#beginSending = resolve;
   });
   #isMarking = false;
-  /** What the service did not let it mark as read. */
+  /** What the service did not let it mark as read, since it was last heard of. */
   #notMarked = '';
   #isReadingOlder = false;
   /** Where the list goes on, if there are more conversations. */
@@ -313,8 +313,7 @@ export class Chat {
       await this.#client.call('markRead', { conversationId: row.id, reader: 'visitor', sequence }, options);
       this.#hasRead(row.id, sequence);
     } catch {
-      this.#notMarked = mark; // the next message that is seen says it, too
-      return;
+      this.#notMarked = mark;
     } finally {
       this.#isMarking = false;
     }
@@ -340,6 +339,7 @@ export class Chat {
           take: (event) => {
             this.#fold(event);
             this.#cursor = event.cursor;
+            this.#notMarked = '';
             failures = 0;
             this.#onChange();
           },
@@ -395,6 +395,7 @@ export class Chat {
     // What was looked for is gone; there may be something else.
     if (isGone) return await this.#load(signal);
     this.#cursor = eventCursor;
+    this.#notMarked = '';
     this.#onChange();
     this.#beginSending();
   }

@@ -346,6 +346,25 @@ test('a message that could not be sent is kept when its conversation is deleted,
   await shows(visitor.texts, ['Hello']);
 });
 
+test('what was seen while the service refused is said to be read when it answers again', async (context) => {
+  const opened = await open(context, { requestsPerHour: 100 });
+  const { page, agent, visitor, server } = opened;
+  await visitor.launcher.click();
+  await visitor.write('Hello');
+  const { id } = await agent.conversation();
+  await eventually(visitor.isSent, (isSent) => isSent);
+  await spendShare(opened);
+  const refused = page.waitForResponse((response) => response.status() === 429);
+  await agent.answer(id, 'On its way.');
+  await refused;
+  await shows(visitor.unread, '1');
+  server.clock.advance(61 * minuteMs);
+  await agent.ask('PATCH', `/conversations/${id}`, { subject: 'Parcel' });
+  await shows(visitor.unread, '');
+  const { readPositions } = await agent.ask('GET', `/conversations/${id}`);
+  expect(readPositions).toContainEqual(expect.objectContaining({ reader: 'visitor', sequence: 2 }));
+});
+
 test('the list goes as far back as the visitor wants', async (context) => {
   const { page, site, agent, visitor, server } = await open(context);
   await page.goto('about:blank');

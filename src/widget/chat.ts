@@ -92,6 +92,7 @@ export class Chat {
   readonly #onChange: () => void;
   readonly #life = new AbortController();
   readonly #rows = new Map<string, Row>();
+  /** How far the visitor has read each conversation, once that is known. */
   readonly #readTo = new Map<string, number>();
   #following: AbortController | undefined;
   #cursor: string | undefined;
@@ -175,7 +176,7 @@ export class Chat {
   /** How many messages of a conversation, or of all, the visitor has not read. */
   unread(row?: Row): number {
     if (row === undefined) return this.rows.reduce((sum, each) => sum + this.unread(each), 0);
-    return Math.max(0, row.messageCount - (this.#readTo.get(row.id) ?? 0));
+    return Math.max(0, row.messageCount - (this.#readTo.get(row.id) ?? row.messageCount));
   }
 
   /** Begins to follow the events, where it was stopped if it was. */
@@ -213,14 +214,7 @@ export class Chat {
     if (this.#thread?.id === id) return;
     this.#show(id);
     this.#onChange();
-    try {
-      const options = { signal: this.#life.signal };
-      const { node } = await this.#client.graphql<{ node: Page | null }>(queries.page, { id }, options);
-      this.#take(id, node);
-      this.#onChange();
-    } catch (error) {
-      if (!this.#life.signal.aborted) this.#fail(error);
-    }
+    await this.#read(id);
   }
 
   /** Shows the conversation with the latest message that is unread, unless the open one has some. */
@@ -400,19 +394,32 @@ export class Chat {
     this.#beginSending();
   }
 
+  /** Reads a conversation, which may be in no list yet. */
+  async #read(id: string): Promise<void> {
+    const { signal } = this.#life;
+    try {
+      const { node } = await this.#client.graphql<{ node: Page | null }>(queries.page, { id }, { signal });
+      this.#take(id, node);
+      this.#onChange();
+    } catch (error) {
+      if (!signal.aborted && this.#thread?.id === id) this.#fail(error);
+    }
+  }
+
   #show(id: string): void {
     this.#thread = { id, messages: new Map(), isLoaded: false, cursor: undefined };
   }
 
-  /** Puts a page of messages into its conversation, if that is still open. */
+  /** Puts a conversation into the list, and its page of messages into it, if it is still open. */
   #take(id: string, page: Page | null): void {
-    const thread = this.#thread;
-    if (thread?.id !== id) return;
     if (page === null) {
       this.#forget(id);
       return;
     }
+    if (!this.#rows.has(id)) return; // it was deleted meanwhile
     this.#list(page);
+    const thread = this.#thread;
+    if (thread?.id !== id) return;
     for (const each of page.messages.nodes)
       this.#add({ ...each, sender: each.sender.toLowerCase() as Given['sender'] });
     thread.cursor = page.messages.pageInfo.startCursor ?? undefined;
@@ -466,17 +473,27 @@ export class Chat {
     this.#readTo.set(id, Math.max(sequence, this.#readTo.get(id) ?? 0));
   }
 
-  #fold({ data }: Event): void {
+  #fold({ type, data }: Event): void {
     if ('erased' in data || 'lead' in data) return;
     if ('readPosition' in data) this.#hasRead(data.conversationId, data.readPosition.sequence);
-    else if ('conversation' in data) this.#foldSnapshot(data);
+    else if ('conversation' in data) this.#foldSnapshot(data, type === 'conversation.started');
     else this.#forget(data.conversationId);
   }
 
-  #foldSnapshot({ conversation, message }: { readonly conversation: Snapshot; readonly message?: Given }): void {
+  #foldSnapshot(
+    { conversation, message }: { readonly conversation: Snapshot; readonly message?: Given },
+    hasStarted: boolean,
+  ): void {
     const { id } = conversation;
     this.#keep(conversation);
-    if (this.#thread === undefined && this.#isNext(message ? [message] : [])) this.#adopt(id);
+    const isWhole = hasStarted || message?.sequence === 1; // otherwise it has messages from before this event
+    if (isWhole) this.#hasRead(id, 0);
+    const isNext = this.#thread === undefined && this.#isNext(message ? [message] : []);
+    if (isNext && isWhole) this.#adopt(id);
+    else if (isNext) {
+      this.#settle(id);
+      void this.open(id);
+    } else if (!this.#readTo.has(id)) void this.#read(id);
     if (message?.sender === 'visitor') this.#hasRead(id, message.sequence); // who writes has read what was before
     if (message && this.#thread?.id === id) this.#add(message);
   }

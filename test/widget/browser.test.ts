@@ -387,6 +387,30 @@ test('the list goes as far back as the visitor wants', async (context) => {
   expect(await visitor.panel.isVisible()).toBe(true);
 });
 
+test('what is unread is right for a conversation that was not in the list', async (context) => {
+  const { page, site, agent, visitor, server } = await open(context);
+  await page.goto('about:blank');
+  const old = await agent.begin('Old', 'o1', 'o2', 'o3');
+  await agent.ask('PUT', `/conversations/${old}/read-positions/visitor`, { sequence: 3 });
+  for (let n = 1; n <= 50; n++) {
+    server.clock.advance(1_000);
+    await agent.begin(`Order ${n}`);
+  }
+  await page.goto(site.origin);
+  await visitor.launcher.click();
+  await visitor.list.click();
+  await visitor.widget.getByRole('button', { name: 'Show earlier conversations' }).waitFor();
+  await page.evaluate(`globalThis.badges = [];
+    const badge = document.querySelector('conversation-widget').shadowRoot.querySelector('[part=badge]');
+    new MutationObserver(() => globalThis.badges.push(badge.textContent)).observe(badge, { childList: true })`);
+  await agent.answer(old, 'o4');
+  await shows(visitor.unread, '1');
+  await visitor.openFromList('Old');
+  await shows(visitor.texts, ['o1', 'o2', 'o3', 'o4']);
+  await shows(visitor.unread, '');
+  expect(await page.evaluate('badges')).toEqual(['1', '']);
+});
+
 test('the tabs of a visitor follow the events once, and miss none when the tab that does so is closed', async (context) => {
   const { page, errors, site, agent, visitor, server } = await open(context);
   await visitor.launcher.click();
@@ -765,6 +789,20 @@ test('what was begun elsewhere opens in a tab that has nothing yet, and what is 
   expect(await agent.list()).toHaveLength(1);
   await visitor.write('Are you there?');
   expect((await agent.conversation(2)).lastMessage.preview).toBe('Are you there?');
+});
+
+test('a conversation that opens because nothing else is open shows what was written in it before', async (context) => {
+  const { page, site, agent, visitor } = await open(context);
+  await page.goto('about:blank');
+  const other = await agent.begin('Other', 'c1', 'c2');
+  const deleted = await agent.begin('Deleted', 'd1');
+  await page.goto(site.origin);
+  await visitor.launcher.click();
+  await shows(visitor.texts, ['d1']);
+  await agent.ask('DELETE', `/conversations/${deleted}`);
+  await shows(visitor.texts, []);
+  await agent.ask('PATCH', `/conversations/${other}`, { status: 'closed' });
+  await shows(visitor.texts, ['c1', 'c2']);
 });
 
 test('a tab that is hidden marks nothing as read and ends its connection, and has everything when it is seen again', async (context) => {

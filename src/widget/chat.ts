@@ -90,7 +90,8 @@ export class Chat {
   readonly #client: Client;
   readonly #service: string;
   readonly #onChange: () => void;
-  readonly #life = new AbortController();
+  /** Of what is asked for the present visitor. */
+  #life = new AbortController();
   readonly #rows = new Map<string, Row>();
   /** How far the visitor has read each conversation, once that is known. */
   readonly #readTo = new Map<string, number>();
@@ -121,7 +122,9 @@ export class Chat {
     this.#client = new Client({
       url: service,
       credential: async () => {
-        const given = await tokenFrom(tokenUrl, this.#life.signal);
+        const { signal } = this.#life;
+        const given = await tokenFrom(tokenUrl, signal);
+        signal.throwIfAborted();
         this.#serve(visitorOf(given.token));
         return given;
       },
@@ -559,10 +562,14 @@ export class Chat {
     const before = this.#visitor;
     this.#visitor = visitor;
     if (before === undefined || before === visitor) return;
+    // What has asked for the token is not to be done with it.
+    this.#life.abort();
+    this.#life = new AbortController();
     this.#rows.clear();
     this.#readTo.clear();
     this.#drafts = [];
     this.#thread = undefined;
+    this.#isNew = false;
     this.#wanted = undefined;
     this.reconnect();
   }

@@ -588,6 +588,20 @@ test('when the site takes the visitor for somebody else, nothing of the one befo
   );
 });
 
+test('what was written before the site takes the visitor for somebody else is not sent as theirs', async (context) => {
+  const { page, site, agent, visitor, server } = await open(context);
+  await visitor.launcher.click();
+  await shows(visitor.notice, '');
+  site.serve({ id: 'customer-8', name: 'Alan' });
+  await page.route('**/v1/events/stream*', (route) => route.abort());
+  server.clock.advance(16 * minuteMs); // the token ends, and the message is the first to notice
+  await visitor.write('I am Ada.');
+  await shows(visitor.texts, []);
+  await visitor.write('I am Alan.');
+  await eventually(visitor.isSent, (isSent) => isSent);
+  expect(await agent.contents((await agent.conversation()).id)).toEqual(['I am Alan.']);
+});
+
 test('a page whose stream is refused for want of requests waits as it is told, and misses nothing', async (context) => {
   const opened = await open(context, { requestsPerHour: 100, isTimed: true });
   const { page, agent, visitor, server } = opened;

@@ -502,7 +502,9 @@ test('a tab that hears of an event before it knows that it has missed one, misse
 });
 
 test('what the visitor opens while everything is read anew stays open', async (context) => {
-  const { page, site, agent } = await open(context);
+  const { page, site, agent, visitor } = await open(context);
+  await visitor.launcher.click();
+  await shows(visitor.notice, '');
   const first = await agent.begin('First', 'a1');
   const newest = await agent.begin('Newest', 'b1');
   // The second tab reads everything twice, the second time when it has found the first.

@@ -511,7 +511,7 @@ test('what cannot be followed yet says why, and is read with the next try that s
   let tries = 0;
   const page = follow(server.url, secret, allScopes, async (url, init) =>
     String(init?.body).includes('{ eventCursor }') && ++tries === 1
-      ? new Response('', { status: 500 })
+      ? new Response('', { status: 500, headers: { 'x-request-id': 'req' } })
       : fetch(url, init),
   );
   const inbox = await page.inbox();

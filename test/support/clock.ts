@@ -8,33 +8,24 @@ export const dayMs = 24 * hourMs;
 
 /** A clock that stands still until a test lets time pass, or sets it. */
 export class TestClock implements Clock {
+  /** To assign it is to set the clock, without time passing. */
+  nowMs: number;
   boot = 'first';
-  #nowMs = 0;
   #uptimeMs = 0;
-  #file: string | undefined;
+  #shown: { readonly file: string; nowMs: number } | undefined;
 
   constructor(start = '2026-11-21T06:12:00.000Z') {
     this.nowMs = Date.parse(start);
   }
 
-  get nowMs(): number {
-    return this.#nowMs;
-  }
-
-  /** Sets the clock, without time passing. */
-  set nowMs(epochMs: number) {
-    this.#nowMs = epochMs;
-    if (this.#file !== undefined && existsSync(this.#file)) writeFileSync(this.#file, String(epochMs));
-  }
-
   now(): number {
-    return this.#nowMs;
+    return this.nowMs;
   }
 
-  /** Shows its time in a file, until that is removed, for a database whose clock it is. */
+  /** Shows in a file, until that is removed, how time passes: for a database, whose clock nobody sets. */
   showIn(file: string): void {
-    this.#file = file;
-    writeFileSync(file, String(this.#nowMs));
+    this.#shown = { file, nowMs: this.nowMs };
+    writeFileSync(file, String(this.nowMs));
   }
 
   uptimeMs(): number {
@@ -45,6 +36,9 @@ export class TestClock implements Clock {
   advance(ms: number): void {
     this.nowMs += ms;
     this.#uptimeMs += ms;
+    if (this.#shown === undefined || !existsSync(this.#shown.file)) return;
+    this.#shown.nowMs += ms;
+    writeFileSync(this.#shown.file, String(this.#shown.nowMs));
   }
 
   /** Lets time pass until the clock shows a time. */

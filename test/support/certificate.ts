@@ -1,5 +1,10 @@
+interface Certificate {
+  readonly cert: string;
+  readonly key: string;
+}
+
 /** For `hooks.example.com`, signed by itself and so trusted by nobody. Its key is worth nothing. */
-export const selfSigned = {
+export const selfSigned: Certificate = {
   cert: `-----BEGIN CERTIFICATE-----
 MIIBZzCCAQ6gAwIBAgIBATAKBggqhkjOPQQDAjAcMRowGAYDVQQDDBFob29rcy5l
 eGFtcGxlLmNvbTAgFw0yMDAxMDEwMDAwMDBaGA8yMTIwMDEwMTAwMDAwMFowHDEa
@@ -14,5 +19,42 @@ AwIDRwAwRAIgFt3HoYUN5ona/hBH9clriVYPYM5Z69RFU1zNp08gQMQCIBQVjTTV
 MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQg/4JK+plFFBx/4qgF
 sTk/KKrKHU4d/kGUz6/EioDBJpWhRANCAATd9ohJ0J9od7f3nSwfO2BorczF8HZd
 LCmx1cgHqUlGi5/aaKHyWcRL1F5krlqD7+lLgZEKj6ofpccVHKyWpJkP
+-----END PRIVATE KEY-----`,
+};
+
+/** For the name `localhost`, signed by itself as well. */
+export const ofLocalhost: Certificate = {
+  cert: `-----BEGIN CERTIFICATE-----
+MIIBUDCB9qADAgECAgEBMAoGCCqGSM49BAMCMBQxEjAQBgNVBAMMCWxvY2FsaG9z
+dDAgFw0yMDAxMDEwMDAwMDBaGA8yMTIwMDEwMTAwMDAwMFowFDESMBAGA1UEAwwJ
+bG9jYWxob3N0MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAE5oh7cJ33Wc636/ia
+9Vzj1p14ToHJfpJ17XckEW7AFfh0BViRtNpRCMLc2nW612HrwNTVKFQrjHwjOxsf
+emrJsaM3MDUwFAYDVR0RBA0wC4IJbG9jYWxob3N0MB0GA1UdDgQWBBTlTeCmzyGr
+2J6QFNazP/T+u96aAjAKBggqhkjOPQQDAgNJADBGAiEA1Pw2aF3g4eSxmYqY/7Ey
+LXZGxNfIHdP6sKO9/aFww4oCIQCx2mZ0UdWdUZ07fEB/xOwa5nGzw267+zAX4rii
+sUK7Dw==
+-----END CERTIFICATE-----`,
+  key: `-----BEGIN PRIVATE KEY-----
+MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQg20NeDZ0YtAdV7GWV
+2fIw/+sHwaaTbu9MT7erEP3ChZKhRANCAATmiHtwnfdZzrfr+Jr1XOPWnXhOgcl+
+knXtdyQRbsAV+HQFWJG02lEIwtzadbrXYevA1NUoVCuMfCM7Gx96asmx
+-----END PRIVATE KEY-----`,
+};
+
+/** For the address 127.0.0.1, signed by itself as well. */
+export const ofAddress: Certificate = {
+  cert: `-----BEGIN CERTIFICATE-----
+MIIBRjCB7aADAgECAgEBMAoGCCqGSM49BAMCMBIxEDAOBgNVBAMMB2FkZHJlc3Mw
+IBcNMjAwMTAxMDAwMDAwWhgPMjEyMDAxMDEwMDAwMDBaMBIxEDAOBgNVBAMMB2Fk
+ZHJlc3MwWTATBgcqhkjOPQIBBggqhkjOPQMBBwNCAARZtUPi8LhkSfPMcNY3fQWt
+CK1yio8yefkLZ8jYXuz7DWBoNkDNkts6Y8G8IO+im6GKJWgGGLnjSQQGcigk//5q
+ozIwMDAPBgNVHREECDAGhwR/AAABMB0GA1UdDgQWBBTixGAh47ND5qlkhaWRstyc
+ZYZluDAKBggqhkjOPQQDAgNIADBFAiAryaTLotj90srqFWbL/aar8UcKPhWCBTGG
+9MlVk5Wj6gIhAIbv2eZAmc+7VKsKiNbfFe55jv8l3IR7sg9D1RKh5JBI
+-----END CERTIFICATE-----`,
+  key: `-----BEGIN PRIVATE KEY-----
+MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgkJMvv0CmCfUHx8/d
+24C4w34ZmDahIuLBFt3GRVmn6mWhRANCAARZtUPi8LhkSfPMcNY3fQWtCK1yio8y
+efkLZ8jYXuz7DWBoNkDNkts6Y8G8IO+im6GKJWgGGLnjSQQGcigk//5q
 -----END PRIVATE KEY-----`,
 };

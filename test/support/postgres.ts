@@ -3,11 +3,13 @@ import { createHash } from 'node:crypto';
 import {
   appendFileSync,
   chmodSync,
+  chownSync,
   existsSync,
   mkdtempSync,
   readFileSync,
   renameSync,
   rmSync,
+  statSync,
   writeFileSync,
 } from 'node:fs';
 import { createServer } from 'node:net';
@@ -138,6 +140,21 @@ export class PostgresServer {
   /** The URL of a database of another server, if it were here. */
   urlHere(url: string): string {
     return this.#urlOf(new URL(url).pathname.slice(1));
+  }
+
+  /** Encrypts connections that ask for it from now on, with this certificate. */
+  async encrypt({ cert, key }: { readonly cert: string; readonly key: string }): Promise<void> {
+    for (const [name, text] of [
+      ['server.crt', cert],
+      ['server.key', key],
+    ] as const) {
+      const path = join(this.#data, name);
+      writeFileSync(path, text, { mode: 0o600 });
+      const { uid, gid } = statSync(this.#data);
+      chownSync(path, uid, gid);
+    }
+    await this.#run('ALTER SYSTEM SET ssl = on');
+    await this.#run('SELECT pg_reload_conf()');
   }
 
   /** Ends all its connections, and takes no more until it runs again. */

@@ -51,6 +51,11 @@ export class TcpRelay {
     return this.#open.size;
   }
 
+  /** Passes nothing on any more, and takes nothing: as a network that swallows everything. */
+  stall(): void {
+    for (const socket of this.#open) socket.pause();
+  }
+
   /** Cuts all connections that there are. @returns how many */
   cut(): number {
     const count = this.#open.size;

@@ -1,5 +1,6 @@
 import { connect as netConnect, type Socket } from 'node:net';
 import postgres from 'postgres';
+import { type Encryption, encrypted, encryptionOf } from './encryption.ts';
 import { isDisconnection, isUseless } from './errors.ts';
 
 // Connections to the database.
@@ -94,13 +95,14 @@ const connectTimeoutSeconds = 5;
  */
 export function connect(url: string, max: number, options: ConnectionOptions = {}, onClose?: () => void): Client {
   const { prepares = true, isProxied = false, pipelines = true } = options;
+  const encryption = encryptionOf(url);
   let isFinished = false;
   let sockets: Socket[] = [];
-  const socketFor = (address: SocketAddress): Socket => {
+  const socketFor = (address: SocketAddress): Socket | Promise<Socket> => {
     if (isFinished) throw new Error('The client was ended');
     const socket = socketOf(address);
     sockets = [...sockets.filter(({ destroyed }) => !destroyed), socket];
-    return socket;
+    return encryption === undefined ? socket : encryptedSocket(socket, encryption);
   };
   const client = postgres(url, {
     max,
@@ -114,6 +116,7 @@ export function connect(url: string, max: number, options: ConnectionOptions = {
     fetch_types: false,
     onnotice: () => {},
     ...(onClose && { onclose: onClose }),
+    ssl: false, // that is done before the driver has the socket
     connection: {
       application_name: 'conversation-service',
       // A proxy would refuse others: behind it, each transaction sets them.
@@ -162,12 +165,17 @@ function socketOf({ host, port, path }: SocketAddress): Socket {
   return socket;
 }
 
+async function encryptedSocket(socket: Socket, encryption: Encryption): Promise<Socket> {
+  const secured = await encrypted(socket, encryption, connectTimeoutSeconds * 1_000);
+  if (secured !== socket) sendTogether(secured);
+  return secured;
+}
+
 /** What is written in a turn may be so much before the driver waits for all answers: a transaction's rows are less. */
 const turnBytes = 1024 * 1024;
 
 /**
- * Sends what is written to a socket at the same time together: the driver would send each long statement by itself. That
- * it does where the connection is encrypted.
+ * Sends what is written to a socket at the same time together: the driver would send each long statement by itself.
  */
 function sendTogether(socket: Socket): void {
   const write = socket.write.bind(socket);

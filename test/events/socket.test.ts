@@ -7,6 +7,7 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { afterAll, afterEach, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { updateAccount } from '../../src/domain/accounts.ts';
+import { currentEventCursor } from '../../src/domain/event-cursor.ts';
 import { openWire, requestText } from '../http/wire.ts';
 import type { Json } from '../support/client.ts';
 import { isOnPostgres } from '../support/postgres.ts';
@@ -454,8 +455,10 @@ describe('a rejected operation', () => {
 
   /** A socket with a subscription, which is to go on whatever else happens. */
   async function subscribed(client: TestAccount, secret = client.secret): Promise<RawSocket> {
+    const after = await currentEventCursor(server.storage.read, client.account.id);
     const socket = await open({ headers: { 'x-request-id': 'the-socket' } }).init(secret);
-    socket.subscribe('live', everything);
+    // From where it is now: the operation that is refused may be answered before this one has looked.
+    socket.subscribe('live', everything, { after });
     return socket;
   }
 

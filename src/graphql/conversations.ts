@@ -240,40 +240,27 @@ const DeleteConversationInput = oneConversationInput('DeleteConversationInput', 
 
 export const besideDescription = 'With a bound token, its fields that can be null need the scope `conversations:read`.';
 
+/** The fields of a conversation that can be null, what others wrote and set among them. */
+const nullableFields = [
+  'subject',
+  'visitor',
+  'externalId',
+  'assignee',
+  'lastMessage',
+  'firstResponseAt',
+  'closedAt',
+] as const satisfies readonly (keyof ConversationShape)[];
+
 /**
  * A conversation beside what a page has made in it, of which REST shows nothing. The schema promises one, so a page that
- * may not read conversations is refused each of its fields that can be null, what others wrote and set among them.
+ * may not read conversations is refused those of its fields.
  */
 export function conversationBeside(conversation: ConversationShape, caller: Caller): ConversationShape {
-  if (!isBound(caller)) return conversation;
-  const read = <Name extends keyof ConversationShape>(name: Name): ConversationShape[Name] => {
-    getConversation.authorise(caller);
-    return conversation[name];
-  };
-  return {
-    ...conversation,
-    get subject() {
-      return read('subject');
-    },
-    get visitor() {
-      return read('visitor');
-    },
-    get externalId() {
-      return read('externalId');
-    },
-    get assignee() {
-      return read('assignee');
-    },
-    get lastMessage() {
-      return read('lastMessage');
-    },
-    get firstResponseAt() {
-      return read('firstResponseAt');
-    },
-    get closedAt() {
-      return read('closedAt');
-    },
-  };
+  if (!isBound(caller) || caller.scopes.has('conversations:read')) return conversation;
+  const shown = { ...conversation };
+  const refusal = { get: () => getConversation.authorise(caller) };
+  for (const name of nullableFields) Object.defineProperty(shown, name, refusal);
+  return shown;
 }
 
 const conversationField = (t: PothosSchemaTypes.ObjectFieldBuilder<SchemaTypes, ChangedConversation>) => ({

@@ -36,6 +36,8 @@ const asciiWords = /[a-z0-9]+/g;
 
 /** The longest word of an index, in UTF-16 code units; of a longer one it has the beginning. */
 const maxTermLength = 64;
+/** A term that is as long as this may be the beginning of a longer word: one less, where half a character was left out. */
+const shortestCut = maxTermLength - 1;
 
 /** A word of a text, or a run of characters of a script without spaces, folded. */
 interface Token {
@@ -163,7 +165,7 @@ export class SearchWords {
 
   /** Whether a text that has all of the terms is found in any case: else it has to be looked at, see `isIn`. */
   get areSettledByTerms(): boolean {
-    return this.#tokens.every(({ text, isRun }) => (isRun ? [...text].length <= 2 : cut(text) === text));
+    return this.#tokens.every(({ text, isRun }) => (isRun ? [...text].length <= 2 : text.length < shortestCut));
   }
 
   /** Whether a text is found. */

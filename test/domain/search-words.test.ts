@@ -79,12 +79,15 @@ test('whatever a text is, it is found by each part of it between spaces, and so 
   );
 });
 
-test.each([64, 63])('a word of %i characters is not settled by the term that an index has of a longer one', (length) => {
-  const word = 'a'.repeat(length);
-  const words = new SearchWords(`${word} parcel`);
-  const text = `${word}𐐨 parcel`;
-  expect([isFoundByTerms(text, words), words.isIn(text), words.areSettledByTerms]).toEqual([true, false, false]);
-});
+test.each([64, 63])(
+  'a word of %i characters is not settled by the term that an index has of a longer one',
+  (length) => {
+    const word = 'a'.repeat(length);
+    const words = new SearchWords(`${word} parcel`);
+    const text = `${word}𐐨 parcel`;
+    expect([isFoundByTerms(text, words), words.isIn(text), words.areSettledByTerms]).toEqual([true, false, false]);
+  },
+);
 
 test('a text that the terms settle is found by them exactly if its words say so', () => {
   fc.assert(

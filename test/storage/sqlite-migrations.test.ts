@@ -20,7 +20,7 @@ import { temporaryFolder } from '../support/files.ts';
 import { putMigrated } from '../support/migrated-file.ts';
 import { migrations, OlderFile } from '../support/older-file.ts';
 import { Receiver } from '../support/receiver.ts';
-import { sampleMessage, storedAccount } from '../support/samples.ts';
+import { sampleMessage, storedAccount, storedConversation } from '../support/samples.ts';
 import { startTestServer, type TestAccount, type TestServer } from '../support/server.ts';
 import { eventually } from '../support/wait.ts';
 import { anywhere } from '../support/webhook-policy.ts';
@@ -353,6 +353,25 @@ test('texts from before there was search are found once they are indexed, with t
   await storage.write(async (tx) => tx.conversations.erase(accountId, changed));
   await finishErasures(storage);
   expect(await find('order')).toEqual(earlier.slice(0, -2));
+});
+
+test('of texts from before there was search, all are found that came in the same moment', async () => {
+  const path = join(temporaryFolder(), 'newer.db');
+  const newer = openSqliteStorage(path);
+  const { id: accountId } = await storedAccount(newer);
+  const contents = Array.from({ length: 100 }, (_, index) => `order ${index} ${'-'.repeat(1_000)}`);
+  for (let times = 0; times < 2; times++) await storedConversation(newer, accountId, contents);
+  await newer.close();
+  const older = new OlderFile(11, path);
+  for (const table of older.tables) {
+    older.copy(table, table === 'meta' ? 'name IN (SELECT name FROM main.meta)' : 'true');
+  }
+  older.close();
+  const storage = openSqliteStorage(older.path);
+  onTestFinished(() => storage.close());
+  await indexTexts(storage);
+  const words = new SearchWords('order');
+  expect(await storage.read.search.count(accountId, { words, filter: {} }, 1_000)).toBe(200);
 });
 
 test.each([

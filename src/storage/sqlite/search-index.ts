@@ -321,21 +321,21 @@ export function searchWrites(db: Statements): SearchWrites {
     if (value === undefined) return true;
     const { messageId = '~', conversationKey = Number.MAX_SAFE_INTEGER }: Backlog = JSON.parse(value);
     const limit = textsAtOnce;
-    const found = [
-      ...oldMessages.all({ before: messageId, limit }),
-      ...oldConversations.all({ before: conversationKey, limit }),
-    ]
-      .sort((a, b) => b.createdAt - a.createdAt || b.sequence - a.sequence)
-      .slice(0, limit);
-    if (found.length === 0) {
-      endBacklog.run();
-      return true;
-    }
+    const messages = oldMessages.all({ before: messageId, limit });
+    const conversations = oldConversations.all({ before: conversationKey, limit });
     const next: OldText[] = [];
-    for (let characters = 0; next.length < found.length && characters < charactersAtOnce; ) {
-      const text = found[next.length] as OldText;
+    for (let characters = 0; next.length < limit && characters < charactersAtOnce; ) {
+      const [message, conversation] = [messages[0], conversations[0]];
+      const isMessage = message !== undefined && message.createdAt >= (conversation?.createdAt ?? 0);
+      // Each list in its own order, whatever the times in it: before the last one taken of it, nothing must be left out.
+      const text = (isMessage ? messages : conversations).shift();
+      if (text === undefined) break;
       next.push(text);
       characters += textOf(text).length;
+    }
+    if (next.length === 0) {
+      endBacklog.run();
+      return true;
     }
     // A conversation without an account is being erased.
     const unknown = next.flatMap((text) =>

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import Database from 'better-sqlite3';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { backUp } from '../../src/storage/sqlite/backup.ts';
-import { takeOpenLock } from '../../src/storage/sqlite/open.ts';
+import { addMigrationFunctions, takeOpenLock } from '../../src/storage/sqlite/open.ts';
 import { type Restored, restore } from '../../src/storage/sqlite/restore.ts';
 import { openSqliteStorage } from '../../src/storage/sqlite/storage.ts';
 import { clientOf, type Json } from '../support/client.ts';
@@ -11,6 +11,7 @@ import { hourMs, minuteMs, TestClock } from '../support/clock.ts';
 import { longTest } from '../support/effort.ts';
 import { temporaryFolder } from '../support/files.ts';
 import { putMigrated } from '../support/migrated-file.ts';
+import { migrations } from '../support/older-file.ts';
 import { storedAccount } from '../support/samples.ts';
 import { startTestServer, type TestServer, type TestServerOptions } from '../support/server.ts';
 import { until } from '../support/wait.ts';
@@ -48,6 +49,18 @@ async function madeBackup(): Promise<string> {
   else writeFileSync(file, backupBytes, { mode: 0o600 });
   backupBytes ??= readFileSync(file);
   return file;
+}
+
+/** A database of an earlier version, which had so many migrations. */
+function olderDatabase(file: string, migrationCount: number): Database.Database {
+  const old = new Database(file);
+  addMigrationFunctions(old);
+  old.exec('CREATE TABLE __drizzle_migrations (id INTEGER PRIMARY KEY, hash text NOT NULL, created_at numeric)');
+  for (const { tag, when } of migrations.slice(0, migrationCount)) {
+    old.exec(readFileSync(join(drizzle, `${tag}.sql`), 'utf8'));
+    old.prepare('INSERT INTO __drizzle_migrations (hash, created_at) VALUES (?, ?)').run(tag, when);
+  }
+  return old;
 }
 
 /** Copies a database in use as a backup does, without its threads. */
@@ -130,23 +143,37 @@ describe('restore', () => {
   });
 
   test('brings a backup of an older version up to date', async () => {
-    const journal = JSON.parse(readFileSync(join(drizzle, 'meta/_journal.json'), 'utf8')) as {
-      entries: { tag: string; when: number }[];
-    };
     const file = join(temporaryFolder(), 'old.db');
-    const old = new Database(file);
-    old.exec('CREATE TABLE __drizzle_migrations (id INTEGER PRIMARY KEY, hash text NOT NULL, created_at numeric)');
-    for (const { tag, when } of journal.entries.slice(0, 3)) {
-      old.exec(readFileSync(join(drizzle, `${tag}.sql`), 'utf8'));
-      old.prepare('INSERT INTO __drizzle_migrations (hash, created_at) VALUES (?, ?)').run(tag, when);
-    }
-    old.close();
+    olderDatabase(file, 3).close();
     const path = await madeDatabase();
-    const total = journal.entries.length;
+    const total = migrations.length;
     expect(await restored(path, file)).toMatchObject({ migrations: { applied: total - 3, total } });
     const storage = openSqliteStorage(path);
     expect(storage.migrations.applied).toBe(0);
     await storage.close();
+  });
+
+  test('leaves no remnants of rows that a migration of the backup rewrote, which no erasure would find', async () => {
+    const file = join(temporaryFolder(), 'old.db');
+    const old = olderDatabase(
+      file,
+      migrations.findIndex(({ tag }) => tag === '0026_events_by_row'),
+    );
+    const text = 'what was said';
+    old.exec(`INSERT INTO accounts (id, name, plan, created_at) VALUES ('acct_1', 'Shop', 'pro', 1)`);
+    old
+      .prepare(
+        `INSERT INTO events (account_id, sequence, id, type, timestamp, data) VALUES ('acct_1', 1, 'evt_1', 't', 1, ?)`,
+      )
+      .run(text.repeat(9_000));
+    old.close();
+    const path = await madeDatabase();
+    await restored(path, file);
+    const erasing = new Database(path);
+    erasing.pragma('secure_delete = ON');
+    erasing.exec(`UPDATE events SET data = ''`);
+    erasing.close();
+    expect(readFileSync(path).includes(text)).toBe(false);
   });
 
   test('makes the database where there is none', async () => {

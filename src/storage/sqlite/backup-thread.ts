@@ -65,6 +65,7 @@ function prepare(path: string, backup: string): MigrationReport {
     requireSound(connection, backup);
     connection.pragma('journal_mode = DELETE'); // everything in one file, whatever made the backup
     connection.pragma('foreign_keys = ON');
+    connection.pragma('secure_delete = ON'); // no erasure would find what a migration leaves of rows that it rewrites
     const migrations = migrate(connection);
     connection.prepare(`UPDATE meta SET value = lower(hex(randomblob(8))) WHERE name = 'epoch'`).run();
     return migrations;

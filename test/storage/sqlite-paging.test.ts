@@ -332,6 +332,27 @@ test('pages by cursor, each of which skips many entries, list every match once',
   }
 });
 
+test('a conversation that moves to the end of a list while a page of it is read is on that page once', async () => {
+  const own = await storedAccount(storage);
+  const assignee = { id: 'agent', name: null };
+  const all = Array.from({ length: 4 * rowsPerStep }, (_, index) =>
+    sampleConversation(index % 1_000 === 0 ? { assignee } : {}, startMs + index),
+  );
+  await storage.write(async (tx) => {
+    for (const conversation of all) await tx.conversations.insert(own.id, conversation);
+  });
+  const assigned = all.filter((one) => one.assignee !== null);
+  const [first] = assigned;
+  if (first === undefined) expect.fail();
+  const query = { filter: { unassigned: false }, sort: 'lastActivityAt', limit: 4, offset: 0 } as const;
+  const reading = storage.read.conversations.page(own.id, query);
+  const moved = { ...first, lastActivityAt: timestamp(startMs + minuteMs), version: first.version + 1 };
+  await storage.write(async (tx) => tx.conversations.update(own.id, first, moved));
+  const { items, hasMore } = await reading;
+  expect(items.map(({ id }) => id)).toEqual(assigned.map(({ id }) => id));
+  expect(hasMore).toBe(false);
+});
+
 const leadFilters: readonly LeadFilter[] = [
   {},
   { conversationId: talkative },

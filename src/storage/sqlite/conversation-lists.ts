@@ -273,7 +273,7 @@ interface Window {
 }
 
 /** @param columns what to select of a conversation; names the id and the time of the last activity as a row has them */
-export function conversationLists<Row>(db: Statements, columns: string) {
+export function conversationLists<Row extends { readonly id: string }>(db: Statements, columns: string) {
   const parametersOf = (accountId: string, stretch: Stretch) => ({
     ...valuesOf(stretch.filter),
     ...boundsOf(stretch),
@@ -401,7 +401,7 @@ export function conversationLists<Row>(db: Statements, columns: string) {
   }
 
   return {
-    /** The rows of a page, and one more if there is one. */
+    /** The rows of a page, and more if there are more. */
     page: (accountId: string, query: ConversationQuery): Row[] | Promise<Row[]> => {
       const plan = planOf(query.filter, orderOf(query));
       if (!plan.testsRows && !plan.testsCreation) {

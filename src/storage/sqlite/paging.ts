@@ -157,8 +157,8 @@ export interface Walk<Place, Row> {
   count(stretch: Stretch<Place>): number;
 }
 
-/** A page of such a list, and one row more if there is one: what takes long is done in steps. */
-export function pageOfWalk<Place, Row>(
+/** A page of such a list, and more rows if there are more: what takes long is done in steps. */
+export function pageOfWalk<Place, Row extends { readonly id: string }>(
   accountId: string,
   query: Window & { readonly after?: Place | undefined },
   walk: Walk<Place, Row>,
@@ -172,8 +172,9 @@ export function pageOfWalk<Place, Row>(
       after = stretch.until;
       return false;
     }
-    const some = walk.rows(stretch, { limit: query.limit - rows.length, offset });
-    rows.push(...some);
+    const some = walk.rows(stretch, { limit: query.limit, offset });
+    // One that has been found before was moved on meanwhile.
+    rows.push(...some.filter(({ id }) => !rows.some((row) => row.id === id)));
     if (rows.length > query.limit || stretch.until === undefined) return true;
     // Rows are found only after the offset is used up; if none were, all that this stretch has was skipped.
     if (some.length > 0) offset = 0;

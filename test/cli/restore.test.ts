@@ -384,6 +384,45 @@ describe('what must not be forgotten is taken over from the database that was th
     expect((await second.clientFor(leaked.secret).rest('GET', '/account')).status).toBe(401);
     expect((await second.clientFor(client.secret).rest('GET', '/account')).status).toBe(200);
   });
+
+  test('keys that were revoked, of which the database knows no more, since a thousand others have ended', async () => {
+    const path = join(temporaryFolder(), 'a.db');
+    const file = join(temporaryFolder(), 'b.db');
+    const first = await startTestServer({ clock, databasePath: await putMigrated(path) });
+    const client = await first.account();
+    const { body: leaked } = await client.rest('POST', '/api-keys', { body: { name: 'leaked' } });
+    snapshot(path, file);
+    await client.rest('DELETE', `/api-keys/${leaked.id}`);
+    await client.rest('POST', '/api-keys', { body: { name: 'later' } });
+    await first.storage.write(async (tx) =>
+      tx.apiKeys.removeEnded(client.account.id, clock.nowMs, { kept: 0, limit: 1_000 }),
+    );
+    await first.close();
+    expect(query(path, `SELECT count(*) FROM api_keys WHERE name = 'leaked'`)).toBe(0);
+    await restored(path, file);
+    const second = await start(path);
+    expect((await second.clientFor(leaked.secret).rest('GET', '/account')).status).toBe(401);
+    expect((await second.clientFor(client.secret).rest('GET', '/account')).status).toBe(200);
+  });
+
+  test('but no key is lost that came after the backup which the present database was made from', async () => {
+    const path = join(temporaryFolder(), 'a.db');
+    const [early, file] = [join(temporaryFolder(), 'b.db'), join(temporaryFolder(), 'c.db')];
+    const first = await startTestServer({ clock, databasePath: await putMigrated(path) });
+    const client = await first.account();
+    snapshot(path, early);
+    const { body: key } = await client.rest('POST', '/api-keys', { body: { name: 'later' } });
+    snapshot(path, file);
+    await first.close();
+    await restored(path, early);
+    clock.advance(1);
+    const second = await startTestServer({ clock, databasePath: path });
+    await second.clientFor(client.secret).rest('POST', '/api-keys', { body: { name: 'latest' } });
+    await second.close();
+    await restored(path, file);
+    const third = await start(path);
+    expect((await third.clientFor(key.secret).rest('GET', '/account')).status).toBe(200);
+  });
 });
 
 longTest('a delivery that was outstanding in the backup is sent again, with the id that it had', async () => {

@@ -1,8 +1,8 @@
 import { parentPort, workerData } from 'node:worker_threads';
 import Database from 'better-sqlite3';
-import type { Task, TaskReport } from './backup.ts';
+import type { Prepared, Task, TaskReport } from './backup.ts';
 import { FileFault } from './files.ts';
-import { type Connection, type MigrationReport, migrate, migrationState, withOpenLock } from './open.ts';
+import { type Connection, migrate, migrationState, withOpenLock } from './open.ts';
 import { renewIndex } from './search-index.ts';
 
 // A thread for those tasks of a backup and a restoration that keep SQLite busy for a time that grows with the database.
@@ -54,7 +54,7 @@ function check(path: string): undefined {
  * log a new epoch, so that cursors of the other one are refused.
  * @param backup the name by which the operator knows it
  */
-function prepare(path: string, backup: string): MigrationReport {
+function prepare(path: string, backup: string): Prepared {
   const connection = new Database(path, { fileMustExist: true, timeout: timeoutMs });
   try {
     requireOurs(connection, backup);
@@ -67,8 +67,9 @@ function prepare(path: string, backup: string): MigrationReport {
     connection.pragma('foreign_keys = ON');
     connection.pragma('secure_delete = ON'); // no erasure would find what a migration leaves of rows that it rewrites
     const migrations = migrate(connection);
+    const epoch = connection.prepare<[], string>(`SELECT value FROM meta WHERE name = 'epoch'`).pluck().get() ?? '';
     connection.prepare(`UPDATE meta SET value = lower(hex(randomblob(8))) WHERE name = 'epoch'`).run();
-    return migrations;
+    return { migrations, epoch };
   } finally {
     connection.close();
   }
@@ -114,7 +115,7 @@ function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
 
-function perform(task: Task): MigrationReport | undefined {
+function perform(task: Task): Prepared | undefined {
   switch (task.work) {
     case 'copy':
       return copy(task.from, task.to);

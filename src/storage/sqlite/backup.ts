@@ -124,10 +124,17 @@ export type Task =
   | { readonly work: 'check'; readonly path: string }
   | { readonly work: 'prepare'; readonly path: string; readonly backup: string };
 
+/** What becomes of a backup that is to replace a database. */
+export interface Prepared {
+  readonly migrations: MigrationReport;
+  /** The epoch that it had. */
+  readonly epoch: string;
+}
+
 /** What the thread reports: the size that a copy will have at most, and in the end the outcome of the task. */
 export type TaskReport =
   | { readonly bytes: number }
-  | { readonly result: MigrationReport | undefined }
+  | { readonly result: Prepared | undefined }
   | { readonly fault: string }
   | { readonly failure: { readonly message: string; readonly code: string | undefined } };
 
@@ -136,10 +143,7 @@ export type TaskReport =
  * @param onBytes called with the size that a copy will have at most
  * @throws FileFault for what the operator can fix
  */
-export function inBackupThread(
-  task: Task,
-  onBytes: (bytes: number) => void = () => {},
-): Promise<MigrationReport | undefined> {
+export function inBackupThread(task: Task, onBytes: (bytes: number) => void = () => {}): Promise<Prepared | undefined> {
   return new Promise((resolve, reject) => {
     const worker = new Worker(program, { workerData: task });
     worker.on('message', (message: TaskReport) => {

@@ -84,14 +84,15 @@ export async function restore(database: string, backup: string, options: Restore
     chmodSync(copy, modeAfter(databasePath));
     giveToOwnerOf(present === undefined ? dirname(databasePath) : databasePath, copy);
     onProgress('checking');
-    const migrations = await inBackupThread({ work: 'prepare', path: copy, backup });
-    if (migrations === undefined) throw new Error('A backup was prepared without a report');
+    const prepared = await inBackupThread({ work: 'prepare', path: copy, backup });
+    if (prepared === undefined) throw new Error('A backup was prepared without a report');
     const carriedOver =
-      present?.connection !== undefined && carryOverLimitsAndRevocations(present.connection, copy, clock);
+      present?.connection !== undefined &&
+      carryOverLimitsAndRevocations(present.connection, { path: copy, epoch: prepared.epoch }, clock);
     sync(copy);
     const previous = `${databasePath}.before-${fileTimestamp(clock.now())}`;
     swap(databasePath, { copy, previous, present });
-    return { previous: present === undefined ? null : previous, carriedOver, migrations };
+    return { previous: present === undefined ? null : previous, carriedOver, migrations: prepared.migrations };
   } finally {
     present?.connection?.close();
     removeWithSideFiles(copy);
@@ -206,25 +207,38 @@ interface Revocation {
   readonly revokedAt: number;
 }
 
+/** The keys of an account. */
+interface KnownKeys {
+  readonly accountId: string;
+  readonly lastId: string;
+  readonly ids: string;
+}
+
 /**
  * Copies from a database into the backup that replaces it what a restoration must not undo: the requests that accounts
  * have spent within the last hour, and the revocations of keys.
  * @returns false when the database cannot be read
  */
-function carryOverLimitsAndRevocations(present: Connection, backupPath: string, clock: Clock): boolean {
+function carryOverLimitsAndRevocations(
+  present: Connection,
+  { path, epoch }: { path: string; epoch: string },
+  clock: Clock,
+): boolean {
   let reading: ClockReading;
   let spent: Spent[];
   let revocations: Revocation[];
+  let keys: KnownKeys[];
   try {
     reading = readClock(present, clock);
     spent = spentAt(present, reading.atMs);
     revocations = present
       .prepare<[], Revocation>('SELECT id, revoked_at AS revokedAt FROM api_keys WHERE revoked_at IS NOT NULL')
       .all();
+    keys = present.prepare<string, KnownKeys>(knownKeys).all(epoch);
   } catch {
     return false; // it is damaged, or not a database of this program
   }
-  const backup = new Database(backupPath, { fileMustExist: true });
+  const backup = new Database(path, { fileMustExist: true });
   try {
     const spend = backup.prepare<Spent>(
       `INSERT INTO rate_windows (account_id, minute, count) VALUES (:accountId, :minute, :count)
@@ -235,6 +249,10 @@ function carryOverLimitsAndRevocations(present: Connection, backupPath: string, 
     );
     const revoke = backup.prepare<Revocation>(
       'UPDATE api_keys SET revoked_at = :revokedAt WHERE id = :id AND revoked_at IS NULL',
+    );
+    const revokeUnknown = backup.prepare<KnownKeys & { nowMs: number }>(
+      `UPDATE api_keys SET revoked_at = :nowMs WHERE account_id = :accountId AND id < :lastId AND revoked_at IS NULL
+         AND id NOT IN (SELECT value FROM json_each(:ids))`,
     );
     backup.transaction(() => {
       // The backup's own counts stay as well: the present database may be an empty one that replaced a lost one.
@@ -248,12 +266,20 @@ function carryOverLimitsAndRevocations(present: Connection, backupPath: string, 
       for (const each of spent) spend.run(each);
       setClock.run(reading);
       for (const each of revocations) revoke.run(each);
+      for (const each of keys) revokeUnknown.run({ ...each, nowMs: clock.now() });
     })();
     return true;
   } finally {
     backup.close();
   }
 }
+
+/**
+ * The keys that a database has, if it is what the database of a backup has become since. One that it no longer knows,
+ * while it knows a later one of the account, had ended: of those only the last thousand are kept.
+ */
+const knownKeys = `SELECT account_id AS accountId, max(id) AS lastId, json_group_array(id) AS ids FROM api_keys
+  WHERE (SELECT value FROM meta WHERE name = 'epoch') = ? GROUP BY account_id`;
 
 /** The requests spent within the hour up to a time of the limiter's clock. */
 function spentAt(connection: Connection, atMs: number): Spent[] {

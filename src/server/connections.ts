@@ -316,7 +316,6 @@ export class Connections {
   #close(entry: Entry): void {
     const [socket, { unanswered }] = entry;
     const isAnswered = unanswered.some(({ res }) => res.headersSent);
-    this.#leave(socket);
     if (!hasHead(entry) || isAnswered) socket.destroy();
     else
       this.#server.emit(
@@ -324,6 +323,7 @@ export class Connections {
         Object.assign(new Error('Too many requests'), { code: tooManyRequests }),
         socket,
       );
+    this.#leave(socket); // only now: the answer has the id of the request
   }
 }
 
@@ -352,9 +352,14 @@ function isIdle([, { unanswered }]: Entry): boolean {
   return unanswered.length === 0;
 }
 
-/** Whether the last request on a connection has not arrived completely. */
+/**
+ * Whether the last request on a connection has not arrived completely. If one before it is being done, the connection does
+ * not only wait for its client, who would take a refusal for the answer to that one.
+ */
 function isArriving([, { unanswered }]: Entry): boolean {
-  return unanswered.at(-1)?.req.complete === false;
+  const [first] = unanswered;
+  const isDoing = first?.req.complete === true && !first.res.headersSent;
+  return unanswered.at(-1)?.req.complete === false && !isDoing;
 }
 
 function hasHead([socket, { doneBytes }]: Entry): boolean {

@@ -214,3 +214,35 @@ test('what one account sends on many connections is not all read before what ano
   );
   expect(answered).toBeLessThan(30);
 });
+
+test('a request that is being done gets its own answer, also where one behind it has not arrived and takes up room', async () => {
+  const server = await start({ connections: 3 });
+  const { secret } = await server.account();
+  const headers = { Authorization: `Bearer ${secret}`, 'Content-Type': 'application/json' };
+  const wire = openWire(server.url);
+  const release = await server.holdWrites();
+  await wire.send(requestText('POST', '/v1/conversations', { headers, body: '{"subject":"whole"}' }));
+  await wire.send(requestText('POST', '/v1/conversations', { headers: { ...headers, 'Content-Length': '1000' } }));
+  for (let count = 0; count < 10; count++) await openUsed(server);
+  await release();
+  const { status, body } = await wire.response();
+  expect({ status, body: JSON.parse(body) }).toMatchObject({ status: 201, body: { subject: 'whole' } });
+});
+
+test('who is refused to make room is told so under the id of the request', async () => {
+  const server = await start({ connections: 1 });
+  const { secret } = await server.account();
+  const wire = openWire(server.url);
+  const headers = {
+    Authorization: `Bearer ${secret}`,
+    'X-Request-Id': 'mine',
+    'Content-Type': 'application/json',
+    'Content-Length': '1000',
+    Expect: '100-continue',
+  };
+  await wire.send(requestText('POST', '/v1/conversations', { headers }));
+  expect((await wire.response()).status).toBe(100);
+  openWire(server.url);
+  const { status, headers: answer } = await wire.response();
+  expect({ status, id: answer['x-request-id'] }).toEqual({ status: 503, id: 'mine' });
+});

@@ -1,4 +1,4 @@
-import type { MetricsSnapshot } from '../telemetry/metrics.ts';
+import { type MetricsSnapshot, metricsText } from '../telemetry/metrics.ts';
 import type { Notice, Order } from './workers.ts';
 
 /** How long a worker waits for its turn to write before it tries all the same: the supervisor may have ended. */
@@ -34,6 +34,7 @@ export class Worker {
         }
       });
     });
+    process.once('disconnect', () => void this.#showOwn());
     this.#tell({ of: 'start' });
   }
 
@@ -44,7 +45,7 @@ export class Worker {
     this.#tell({ of: 'listening', port });
   }
 
-  /** The metrics of all workers. */
+  /** The metrics of all workers; of this one alone once the supervisor, which collects them, has ended. */
   scrape(): Promise<string> {
     if (this.#scraping === undefined) {
       const { promise: text, resolve: show } = Promise.withResolvers<string>();
@@ -52,7 +53,8 @@ export class Worker {
       void text.then(() => {
         this.#scraping = undefined;
       });
-      this.#tell({ of: 'scrape' });
+      if (process.connected) this.#tell({ of: 'scrape' });
+      else void this.#showOwn();
     }
     return this.#scraping.text;
   }
@@ -63,7 +65,15 @@ export class Worker {
   }
 
   async #report(): Promise<void> {
-    this.#tell({ of: 'report', metrics: (await this.#duties?.report()) ?? [] });
+    this.#tell({ of: 'report', metrics: await this.#metrics() });
+  }
+
+  async #showOwn(): Promise<void> {
+    this.#scraping?.show(await metricsText([await this.#metrics()]));
+  }
+
+  async #metrics(): Promise<MetricsSnapshot> {
+    return (await this.#duties?.report()) ?? [];
   }
 
   #tell(notice: Notice): void {

@@ -147,6 +147,17 @@ longTest('none outlives a supervisor that was killed', async () => {
   );
 });
 
+longTest('until they end, workers whose supervisor was killed answer /metrics each for itself', async () => {
+  const { serving, workers } = await startTwo({ SHUTDOWN_DELAY_SECONDS: '5' });
+  serving.signal('SIGKILL');
+  await eventually(
+    async () => (await serving.printed('')).split('"msg":"draining"').length - 1,
+    (draining) => draining === workers.length,
+  );
+  expect((await scrape(serving.url)).get('conversation_service_processes')).toBe(1);
+  await serving.ended;
+});
+
 longTest('what keeps the first worker from starting is said once, and ends the program with 1', async () => {
   const other = createServer();
   await new Promise<void>((resolve) => other.listen(0, '127.0.0.1', resolve));

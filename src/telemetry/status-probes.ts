@@ -22,11 +22,17 @@ export interface StatusProbesOptions {
   readonly refused: () => number;
 }
 
-/** Readiness and metrics for monitoring. */
+/**
+ * Readiness and metrics for monitoring. Anybody may ask, as often as they like: who does while the storage is being asked
+ * gets the same answer.
+ */
 export class StatusProbes {
   readonly #options: StatusProbesOptions;
   #draining = false;
-  #backlog: { readonly value: DeliveryBacklog | undefined; readonly atMs: number } | undefined;
+  #check: Promise<'ready' | 'unavailable'> | undefined;
+  /** Whether the log says that the storage cannot be read. */
+  #isUnreadable = false;
+  #backlog: { readonly value: Promise<DeliveryBacklog | undefined>; readonly atMs: number } | undefined;
 
   constructor(options: StatusProbesOptions) {
     this.#options = options;
@@ -43,12 +49,21 @@ export class StatusProbes {
    */
   async readiness(): Promise<'ready' | 'draining' | 'unavailable'> {
     if (this.#draining) return 'draining';
+    this.#check ??= this.#checkStorage().finally(() => {
+      this.#check = undefined;
+    });
+    return await this.#check;
+  }
+
+  async #checkStorage(): Promise<'ready' | 'unavailable'> {
     const { storage, log } = this.#options;
     try {
       await within(patienceMs, async () => await storage.check());
+      this.#isUnreadable = false;
       return 'ready';
     } catch (error) {
-      log.warn({ err: error }, 'the storage cannot be read');
+      if (!this.#isUnreadable) log.warn({ err: error }, 'the storage cannot be read');
+      this.#isUnreadable = true;
       return 'unavailable';
     }
   }
@@ -75,19 +90,22 @@ export class StatusProbes {
     });
   }
 
-  /** @returns undefined when the storage cannot be read: the other metrics are needed then more than ever */
-  async #currentBacklog(nowMs: number): Promise<DeliveryBacklog | undefined> {
-    const { storage, log } = this.#options;
+  #currentBacklog(nowMs: number): Promise<DeliveryBacklog | undefined> {
     if (this.#backlog === undefined || performance.now() - this.#backlog.atMs > countMaxAgeMs) {
-      let value: DeliveryBacklog | undefined;
-      try {
-        value = await within(patienceMs, async () => await storage.read.deliveries.backlog(nowMs, countedTo));
-      } catch (error) {
-        log.warn({ err: error }, 'could not count deliveries');
-      }
-      this.#backlog = { value, atMs: performance.now() };
+      this.#backlog = { value: this.#countBacklog(nowMs), atMs: performance.now() };
     }
     return this.#backlog.value;
+  }
+
+  /** @returns undefined when the storage cannot be read: the other metrics are needed then more than ever */
+  async #countBacklog(nowMs: number): Promise<DeliveryBacklog | undefined> {
+    const { storage, log } = this.#options;
+    try {
+      return await within(patienceMs, async () => await storage.read.deliveries.backlog(nowMs, countedTo));
+    } catch (error) {
+      log.warn({ err: error }, 'could not count deliveries');
+      return undefined;
+    }
   }
 }
 

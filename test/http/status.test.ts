@@ -1,6 +1,7 @@
 import { request } from 'undici';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { operations } from '../../src/domain/operations.ts';
+import type { Storage } from '../../src/domain/storage-port.ts';
 import { createLog } from '../../src/server/log.ts';
 import { Metrics } from '../../src/telemetry/metrics.ts';
 import { StatusProbes } from '../../src/telemetry/status-probes.ts';
@@ -9,7 +10,7 @@ import { isOnPostgres } from '../support/postgres.ts';
 import { startTestServer, type TestServer, type TestServerOptions } from '../support/server.ts';
 import { SseReader } from '../support/sse.ts';
 import { RawSocket } from '../support/subscribe.ts';
-import { eventually } from '../support/wait.ts';
+import { eventually, gate } from '../support/wait.ts';
 import { openScene, startConversation } from '../support/webhooks.ts';
 import { openWire, requestText } from './wire.ts';
 
@@ -116,32 +117,68 @@ describe('/readyz', () => {
     }
   });
 
-  test('is 503 when it cannot be read, and says in the log why', async () => {
+  test('is 503 when it cannot be read, and says in the log why, once however often anybody asks', async () => {
     const server = await startTestServer();
     await server.storage.close();
-    expect(await ask(`${server.url}/readyz`)).toMatchObject({ status: 503, text: '{"status":"unavailable"}' });
-    expect(server.logLines).toContainEqual(
-      expect.objectContaining({ level: 'warn', msg: 'the storage cannot be read' }),
-    );
+    for (let count = 0; count < 5; count++) {
+      expect(await ask(`${server.url}/readyz`)).toMatchObject({ status: 503, text: '{"status":"unavailable"}' });
+    }
+    const said = server.logLines.filter(({ msg }) => msg === 'the storage cannot be read');
+    expect(said).toMatchObject([{ level: 'warn', err: expect.anything() }]);
     await server.close();
   });
 
   test('does not wait for a storage that does not answer', async () => {
-    const { storage, clock, app } = await start();
-    const log = createLog({ level: 'silent', clock });
-    const { sessions, liveLog } = app;
-    const probes = new StatusProbes({
-      storage: { ...storage, check: () => new Promise<never>(() => {}) },
-      clock,
-      log,
-      metrics: new Metrics(),
-      sessions,
-      liveLog,
-      loadShedder: { backlogMs: 0, waitingWrites: 0 },
-      refused: () => 0,
-    });
+    const server = await start();
+    const probes = probesOn(server, { ...server.storage, check: () => new Promise<never>(() => {}) });
     expect(await probes.readiness()).toBe('unavailable');
   });
+});
+
+/** The probes on a storage that behaves as none of ours does. */
+function probesOn({ clock, app: { sessions, liveLog } }: TestServer, storage: Storage): StatusProbes {
+  return new StatusProbes({
+    storage,
+    clock,
+    log: createLog({ level: 'silent', clock }),
+    metrics: new Metrics(),
+    sessions,
+    liveLog,
+    loadShedder: { backlogMs: 0, waitingWrites: 0 },
+    refused: () => 0,
+  });
+}
+
+test('a storage that takes its time is asked once for all probes that come meanwhile, and again for the next', async () => {
+  const server = await start();
+  const { storage } = server;
+  const asked = { check: 0, backlog: 0 };
+  let answer = gate();
+  const probes = probesOn(server, {
+    ...storage,
+    check: async () => {
+      asked.check++;
+      await answer.opened;
+    },
+    read: {
+      ...storage.read,
+      deliveries: {
+        ...storage.read.deliveries,
+        backlog: async (...args) => {
+          asked.backlog++;
+          await answer.opened;
+          return await storage.read.deliveries.backlog(...args);
+        },
+      },
+    },
+  });
+  for (const times of [1, 2]) {
+    const all = Array.from({ length: 50 }, () => [probes.readiness(), probes.metrics()]).flat();
+    answer.open();
+    await Promise.all(all);
+    expect(asked).toEqual({ check: times, backlog: 1 }); // the count is kept for a second
+    answer = gate();
+  }
 });
 
 describe('/metrics', () => {

@@ -55,8 +55,6 @@ interface Connection {
   readonly unanswered: Unanswered[];
   /** Whether a body in chunks waits to be read. */
   isHeld: boolean;
-  /** How many bytes had been read from it when its last request was finished. */
-  doneBytes: number;
   /** Whether nothing more is taken from it, because too many requests wait in all: its last response closes it. */
   isEnding: boolean;
   readonly onResume: () => void;
@@ -179,7 +177,6 @@ export class Connections {
       usedAtMs: performance.now(),
       unanswered: [],
       isHeld: false,
-      doneBytes: 0,
       isEnding: false,
       // Node resumes reading at the end of each request, and to fill its buffer of a body.
       onResume: () => {
@@ -209,7 +206,6 @@ export class Connections {
       if (!this.#open.has(socket)) return;
       unanswered.splice(unanswered.indexOf(request), 1);
       if (unanswered.length > 0) this.#waiting--;
-      connection.doneBytes = socket.bytesRead;
       const [next] = unanswered;
       if (next === undefined) {
         connection.usedAtMs = performance.now();
@@ -274,8 +270,10 @@ export class Connections {
 
   /** Ends the connections on which there is no request, not even the start of one. */
   #endIdle(): void {
+    const begun = begunOn(this.#server);
     for (const entry of this.#open) {
-      if (isIdle(entry) && !hasHead(entry) && !this.#turns.mayHaveMore(entry[0])) entry[0].destroy();
+      const [socket] = entry;
+      if (isIdle(entry) && !begun.has(socket) && !this.#turns.mayHaveMore(socket)) socket.destroy();
     }
   }
 
@@ -285,7 +283,7 @@ export class Connections {
       this.#open.entries().filter((entry) => isIdle(entry) || isArriving(entry)),
       Math.ceil(closedAtOnce * this.#limits.connections),
     );
-    for (const entry of entries) this.#close(entry);
+    this.#close(entries);
     this.#crowded.closed += Math.max(entries.length, 1);
     const nowMs = performance.now();
     if (nowMs - this.#crowded.toldAtMs > crowdedEveryMs) {
@@ -308,22 +306,26 @@ export class Connections {
 
   #limitUnfinished(): void {
     this.#acceptedSinceCheck = 0;
-    const unfinished = [...this.#open].filter((entry) => (isIdle(entry) ? hasHead(entry) : isArriving(entry)));
-    for (const entry of mostCrowded(unfinished, unfinished.length - this.#limits.unfinished)) this.#close(entry);
+    const begun = begunOn(this.#server);
+    const unfinished = [...this.#open].filter((entry) => (isIdle(entry) ? begun.has(entry[0]) : isArriving(entry)));
+    this.#close(mostCrowded(unfinished, unfinished.length - this.#limits.unfinished));
   }
 
   /** Whoever has begun a request is told why it is not answered. */
-  #close(entry: Entry): void {
-    const [socket, { unanswered }] = entry;
-    const isAnswered = unanswered.some(({ res }) => res.headersSent);
-    if (!hasHead(entry) || isAnswered) socket.destroy();
-    else
-      this.#server.emit(
-        'clientError',
-        Object.assign(new Error('Too many requests'), { code: tooManyRequests }),
-        socket,
-      );
-    this.#leave(socket); // only now: the answer has the id of the request
+  #close(entries: readonly Entry[]): void {
+    if (entries.length === 0) return;
+    const begun = begunOn(this.#server);
+    for (const [socket, { unanswered }] of entries) {
+      const isAnswered = unanswered.some(({ res }) => res.headersSent);
+      if (!begun.has(socket) || isAnswered) socket.destroy();
+      else
+        this.#server.emit(
+          'clientError',
+          Object.assign(new Error('Too many requests'), { code: tooManyRequests }),
+          socket,
+        );
+      this.#leave(socket); // only now: the answer has the id of the request
+    }
   }
 }
 
@@ -362,8 +364,16 @@ function isArriving([, { unanswered }]: Entry): boolean {
   return unanswered.at(-1)?.req.complete === false && !isDoing;
 }
 
-function hasHead([socket, { doneBytes }]: Entry): boolean {
-  return socket.bytesRead > doneBytes;
+/**
+ * The connections on which a request has begun to arrive, and is not complete. Only Node's parser knows: it may have read
+ * the beginning together with the request before it. Node lists them for its timeouts, under a symbol, and those on which
+ * nothing has arrived yet.
+ */
+function begunOn(server: Server): ReadonlySet<Socket> {
+  const symbols = Object.getOwnPropertySymbols(server);
+  const listed = symbols.find(({ description }) => description === 'http.server.connections') as symbol;
+  const list = Reflect.get(server, listed) as { active(): readonly { readonly socket: Socket | null }[] };
+  return new Set(list.active().flatMap(({ socket }) => (socket !== null && socket.bytesRead > 0 ? socket : [])));
 }
 
 /** Some of the connections: those of the address that has the most first, and of these those that were not used for longest. */

@@ -182,6 +182,22 @@ test.runIf(process.platform === 'linux')(
   },
 );
 
+test('a head that begins right behind a whole request counts as unfinished, too', async () => {
+  const server = await start({ unfinished: 5 });
+  const crowd: Wire[] = [];
+  for (let count = 0; count < 12; count++) {
+    const wire = openWire(server.url);
+    await wire.send(`${asked}GET /healthz HTTP/1.1\r\nHost: a\r\nX: ${'x'.repeat(5_000)}`);
+    expect((await wire.response()).status).toBe(200);
+    crowd.push(wire);
+  }
+  for (const wire of crowd.slice(0, 7)) await expectUnavailable(wire);
+  for (const wire of crowd.slice(7)) {
+    await wire.send('\r\n\r\n');
+    expect((await wire.response()).status).toBe(200);
+  }
+});
+
 test('what one account sends on many connections is not all read before what another has sent', async () => {
   const server = await start({});
   const [crowd, neighbour] = [await server.account(), await server.account()];

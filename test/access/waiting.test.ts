@@ -1,9 +1,12 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { revokeApiKey } from '../../src/domain/api-keys.ts';
+import { operatorOf } from '../../src/domain/caller.ts';
 import { AnswerBudget } from '../../src/graphql/answer-budget.ts';
 import { inRoom } from '../../src/graphql/requests.ts';
 import { scheduler } from '../../src/runtime/scheduler.ts';
 import { openWire, requestText, type WireResponse } from '../http/wire.ts';
 import { clientOf } from '../support/client.ts';
+import { minuteMs } from '../support/clock.ts';
 import { postMcp, toolCall } from '../support/mcp.ts';
 import { startTestServer, type TestAccount, type TestServer } from '../support/server.ts';
 import { RawSocket } from '../support/subscribe.ts';
@@ -226,6 +229,30 @@ test('the call of a tool is refused if its credential is revoked while it waits 
   expect(await late).toMatchObject({ status: 401, body: { code: 'UNAUTHENTICATED' } });
   for (const written of writing) expect(await written).toMatchObject({ status: 200 });
 });
+
+const reads: Record<string, (authorization: string) => string> = {
+  'over REST': (authorization) => requestText('GET', '/v1/account', { headers: { authorization } }),
+  'over GraphQL': (authorization) =>
+    requestText('POST', '/graphql', { headers: { authorization }, body: '{"query":"{ account { name } }"}' }),
+};
+
+test.each(Object.entries(reads))(
+  'a request reads nothing if its credential is revoked while it waits to be charged, %s',
+  async (_, textOf) => {
+    const client = await server.account();
+    const { body: key } = await client.rest('POST', '/api-keys', { body: { name: 'short-lived' } });
+    server.clock.advance(minuteMs); // what is reserved of the budget was for that minute: a write has to reserve more
+    const release = await server.holdWrites();
+    const revoked = revokeApiKey.execute(server.app.ports, operatorOf(client.account), { id: key.id });
+    const wire = openWire(server.url);
+    await wire.send(textOf(`Bearer ${key.secret}`));
+    const sentMs = performance.now();
+    await until(() => performance.now() - sentMs > 150);
+    await release();
+    await revoked;
+    expect(await wire.response()).toMatchObject({ status: 401, body: expect.stringContaining('UNAUTHENTICATED') });
+  },
+);
 
 test('an operation on a socket does not run if its client goes while it waits for room', async () => {
   const client = await server.account();

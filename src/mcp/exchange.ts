@@ -58,9 +58,13 @@ export class Exchange implements Handler {
       if (leave === undefined) {
         throw noRoom('Too many calls of the account are waiting; send this one again.');
       }
-      await admission.refuseLate(this.#http); // it may have waited
-      // As it was sent: the library's copy lacks a key `__proto__`, which has to be refused.
-      const text = await callTool(tool, ports, this.#caller, this.#message.params?.arguments ?? {});
+      const text = await callTool(tool, {
+        ports,
+        caller: this.#caller,
+        // As it was sent: the library's copy lacks a key `__proto__`, which has to be refused.
+        given: this.#message.params?.arguments ?? {},
+        refuseLate: () => admission.refuseLate(this.#http),
+      });
       return { content: [{ type: 'text' as const, text }] };
     } catch (error) {
       if (error instanceof DomainError && ofRequest.includes(error.code)) {

@@ -4,6 +4,7 @@ import { DomainError } from '../domain/errors.ts';
 import type { Operation } from '../domain/operation.ts';
 import type { OperationName } from '../domain/operations.ts';
 import type { Ports } from '../domain/ports.ts';
+import { enterAnswerRoom } from '../http/answer-room.ts';
 import { jsonSchemaOf } from '../http/json-schema.ts';
 import { scheduler } from '../runtime/scheduler.ts';
 import { marked, markInWords } from './visitor-texts.ts';
@@ -12,6 +13,8 @@ import { marked, markInWords } from './visitor-texts.ts';
 export interface Binding {
   readonly method: string;
   readonly operation: Operation;
+  /** What each item of a page can take of memory while the page is made, in bytes; 0 for what is no page. */
+  readonly itemBytes: number;
   answer(output: unknown, caller: Caller): Answer | Promise<Answer>;
 }
 
@@ -115,19 +118,38 @@ const maxBytes = 1024 * 1024;
 /** An answer longer than this takes so long to make that it waits for its account's turn. */
 const largeBytes = 64 * 1024;
 
+/** A call of a tool. */
+export interface Call {
+  readonly ports: Ports;
+  readonly caller: Caller;
+  readonly given: object;
+  /** Called when the call has waited. @throws for one whose client has gone, or whose credential has ended */
+  refuseLate(): Promise<void>;
+}
+
 /**
  * Calls a tool.
  * @returns its answer as JSON
  * @throws DomainError as the operation; QUERY_TOO_COMPLEX when the answer is too long
  */
-export async function callTool({ binding }: Tool, ports: Ports, caller: Caller, given: object): Promise<string> {
-  const { operation } = binding;
-  const output = await operation.execute(ports, caller, given);
-  const { body, json, pieces } = await binding.answer(output, caller);
-  const text = pieces === undefined ? (json ?? JSON.stringify(body ?? null)) : await joined(pieces);
-  refuseLong(text);
-  if (text.length > largeBytes) await scheduler.step(caller.account.id);
-  return JSON.stringify(marked(JSON.parse(text)));
+export async function callTool({ binding }: Tool, { ports, caller, given, refuseLate }: Call): Promise<string> {
+  const { operation, itemBytes } = binding;
+  operation.authorise(caller);
+  const input = operation.parse(given, [], caller);
+  const { limit = 0 } = input as { limit?: number };
+  // A page is read whole before it is known to be too long.
+  const leave = itemBytes > 0 ? await enterAnswerRoom(caller.account.id, limit * itemBytes) : undefined;
+  try {
+    await refuseLate();
+    const output = await operation.run(ports, caller, input);
+    const { body, json, pieces } = await binding.answer(output, caller);
+    const text = pieces === undefined ? (json ?? JSON.stringify(body ?? null)) : await joined(pieces);
+    refuseLong(text);
+    if (text.length > largeBytes) await scheduler.step(caller.account.id);
+    return JSON.stringify(marked(JSON.parse(text)));
+  } finally {
+    leave?.();
+  }
 }
 
 /** @throws QUERY_TOO_COMPLEX as soon as there is too much */

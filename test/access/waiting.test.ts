@@ -230,6 +230,28 @@ test('the call of a tool is refused if its credential is revoked while it waits 
   for (const written of writing) expect(await written).toMatchObject({ status: 200 });
 });
 
+test('the call of a tool waits for room for what it could answer, and is refused if its credential is revoked meanwhile', async () => {
+  const client = await server.account();
+  const { body: key } = await client.rest('POST', '/api-keys', { body: { name: 'short-lived' } });
+  const call = (secret: string, args: object) => postMcp(server.url, secret, toolCall('listMessages', args));
+  const { body } = await client.rest('POST', '/conversations');
+  const page = { conversationId: body.id, limit: 100 };
+  await call(client.secret, page); // the library is loaded
+  const remaining = async (): Promise<number> => (await server.app.ports.limiter.peek(client.account)).remaining;
+  const before = await remaining();
+  const { opened, open } = gate();
+  const waited = waits['room for what it could answer']?.(client, opened);
+  const late = call(key.secret, page);
+  await eventually(remaining, (left) => left === before - 1);
+  const sinceMs = performance.now();
+  await revoke(client, key.id);
+  await until(() => performance.now() - sinceMs > 150);
+  open();
+  await waited;
+  expect(await late).toMatchObject({ status: 401, body: { code: 'UNAUTHENTICATED' } });
+  expect(await call(client.secret, page)).toMatchObject({ status: 200 });
+});
+
 const reads: Record<string, (authorization: string) => string> = {
   'over REST': (authorization) => requestText('GET', '/v1/account', { headers: { authorization } }),
   'over GraphQL': (authorization) =>

@@ -87,11 +87,13 @@ export class RateLimiter implements Limiter {
   async #admitSparing(account: Account, units: number): Promise<Charge> {
     const limit = limitOf(account);
     const wanted = { units, spare: spareOf(limit) };
-    const entry = this.#entry(account.id);
+    const before = this.#entries.get(account.id)?.block;
     const windows = await this.#storage.read.rateWindows.since(account.id, this.#firstMinute());
+    const entry = this.#entry(account.id);
     const { block } = entry;
     const now = this.#clock.now();
-    if (block === undefined || entry.waiting.length > 0 || !isUsable(block, limit, now)) {
+    // A block that was reserved meanwhile need not be among what was read.
+    if (block === undefined || block !== before || entry.waiting.length > 0 || !isUsable(block, limit, now)) {
       return await this.#reserveFor(account, entry, wanted);
     }
     const current = { ...block, windows };

@@ -13,6 +13,7 @@ import type { RateLimit } from '../../src/domain/ports.ts';
 import { openSqliteStorage, type SqliteStorage } from '../../src/storage/sqlite/storage.ts';
 import { hourMs, minuteMs, secondMs, TestClock } from '../support/clock.ts';
 import { effort, longTest } from '../support/effort.ts';
+import { gate } from '../support/wait.ts';
 
 let folder: string;
 /** Two storages on one file, as two processes would have them. */
@@ -801,6 +802,25 @@ describe('several processes and restarts', () => {
       Array.from({ length: 150 }, (_, index) => attempt(limiters[index % 2 === 0 ? 0 : 1], account)),
     );
     expect(outcomes.filter(isAdmitted)).toHaveLength(100);
+  });
+
+  test('the last fifth is kept exactly, also when a block is reserved while it is looked up how much is left', async () => {
+    const account = accountWith(1_000);
+    const [storage] = storages;
+    const { opened, open } = gate();
+    const { rateWindows } = storage.read;
+    const since: typeof rateWindows.since = async (...asked) => {
+      const windows = rateWindows.since(...asked);
+      await opened; // the answer of a database is on its way for a while
+      return windows;
+    };
+    const read = { ...storage.read, rateWindows: { ...rateWindows, since } };
+    const limiter = new RateLimiter({ storage: { ...storage, read }, clock: new TestClock() });
+    for (let sent = 0; sent < 800; sent++) await limiter.admit(account); // all that was reserved is spent
+    const ofPage = limiter.admit(account, 1, { sparing: true });
+    await limiter.admit(account);
+    open();
+    await expect(ofPage).rejects.toMatchObject({ code: 'RATE_LIMITED' });
   });
 
   test('what one process hands back another can use within a second', async () => {

@@ -146,7 +146,8 @@ export const testWebhook = operation({
   }),
   errors: ['NOT_FOUND'],
   repeatable: {},
-  async run({ caller, once, ids, now }, { id, eventType }): Promise<ChangedDelivery> {
+  async run(context, { id, eventType }): Promise<ChangedDelivery> {
+    const { caller, once, ids, now } = context;
     const accountId = caller.account.id;
     return await once(async (tx) => {
       const webhook = await findWebhook(tx, accountId, id);
@@ -155,7 +156,7 @@ export const testWebhook = operation({
       const { type, timestamp, data } = event;
       const head = { id: event.id, type, timestamp };
       const sample = JSON.stringify({ ...head, sequence: 0, cursor, apiVersion: 'v1', accountId, data, test: true });
-      const delivery = newDelivery({ caller, ids, now }, id, { ...event, eventSequence: null, sample });
+      const delivery = newDelivery(context, id, { ...event, eventSequence: null, sample });
       await tx.deliveries.insert(accountId, delivery);
       const view = deliveryView({ ...delivery, webhookEnabled: webhook.enabled, isTried: false });
       return { delivery: { ...view, attempts: [] }, eventCursor: cursor };

@@ -137,9 +137,9 @@ export function deliveryView(stored: DeliveryOfWebhook): Delivery {
   };
 }
 
-/** A new delivery, without attempts and due at once. */
+/** A new delivery, without attempts and due at once: by the clock, which its event can be ahead of. */
 export function newDelivery(
-  { caller, ids, now }: Pick<Context, 'caller' | 'ids' | 'now'>,
+  { caller, clock, ids, now }: Pick<Context, 'caller' | 'clock' | 'ids' | 'now'>,
   webhookId: string,
   event: { id: string; type: EventType; eventSequence: number | null; sample?: string },
 ): StoredDelivery {
@@ -155,7 +155,7 @@ export function newDelivery(
     attemptCount: 0,
     step: 0,
     trigger: event.sample === undefined ? 'schedule' : 'manual',
-    dueAt: at,
+    dueAt: timestamp(Math.min(now, clock.now())),
     traceparent: caller.traceparent ?? null,
     createdAt: at,
     completedAt: null,

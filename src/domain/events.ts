@@ -181,11 +181,11 @@ export class LogEvent {
  */
 export async function appendEvents(
   tx: Transaction,
-  { caller, ids, now }: Pick<Context, 'caller' | 'ids' | 'now'>,
+  context: Pick<Context, 'caller' | 'clock' | 'ids' | 'now'>,
   events: readonly NewEvent[],
   enabled?: Awaited<ReturnType<Transaction['webhooks']['enabled']>>,
 ): Promise<string> {
-  const accountId = caller.account.id;
+  const accountId = context.caller.account.id;
   if (events.length === 0) return await currentEventCursor(tx, accountId);
   const [last, webhooks] = await Promise.all([
     tx.events.append(accountId, events),
@@ -195,7 +195,7 @@ export async function appendEvents(
     for (const [index, event] of events.entries()) {
       if (!webhook.events.includes(event.type)) continue;
       const eventSequence = last - events.length + 1 + index;
-      await tx.deliveries.insert(accountId, newDelivery({ caller, ids, now }, webhook.id, { ...event, eventSequence }));
+      await tx.deliveries.insert(accountId, newDelivery(context, webhook.id, { ...event, eventSequence }));
     }
   }
   return eventCursor(await tx.events.epoch(), last);

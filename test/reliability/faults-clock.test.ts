@@ -73,6 +73,26 @@ test('a conversation goes on when the clock is set back: its messages keep their
   });
 });
 
+test('what happens in a conversation is sent at once when the clock is set back, though its times are ahead', async () => {
+  const { clock, client, receiver, webhook } = await openScene();
+  await webhook();
+  const { id } = await startConversation(client);
+  await until(() => receiver.deliveries.length === 1);
+  clock.nowMs -= hourMs;
+  await client.rest('POST', `/conversations/${id}/messages`, { body: { sender: 'visitor', content: 'Hello' } });
+  await client.rest('POST', '/leads', { body: { email: 'ada@example.com', conversationId: id } });
+  await client.rest('PATCH', `/conversations/${id}`, { body: { status: 'closed' } });
+  await until(() => receiver.deliveries.length === 4);
+  const events = receiver.deliveries.map(({ event }) => event).toSorted((a, b) => a.sequence - b.sequence);
+  expect(events.map(({ type }) => type)).toEqual([
+    'conversation.started',
+    'message.received',
+    'lead.captured',
+    'conversation.closed',
+  ]);
+  expect(new Set(events.map(({ timestamp }) => timestamp)).size, 'no time is before the last').toBe(1);
+});
+
 test('a token lives by the clock, and a request is repeated under its key, whatever the clock does', async () => {
   const { server, clock, client } = await openScene();
   const headers = { 'idempotency-key': 'once' };

@@ -32,7 +32,14 @@ export function guardedConnector(
       else callback(null, first.address, first.family);
     });
   };
-  const connect = buildConnector({ timeout: connectMs, lookup: guarded, allowH2: false });
+  // Of several addresses the next is tried after that. Node's half second is less than a lost packet takes to be sent again.
+  const autoSelectFamilyAttemptTimeout = Math.ceil(connectMs / 3);
+  const connect = buildConnector({
+    timeout: connectMs,
+    lookup: guarded,
+    allowH2: false,
+    autoSelectFamilyAttemptTimeout,
+  });
   return (options, callback) => {
     // The URL parser has already brought every spelling of a literal address into one form.
     const host = hostOf(options.hostname);

@@ -1,8 +1,10 @@
-import { createServer } from 'node:net';
-import { describe, expect, test } from 'vitest';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { connect, createServer, type Socket } from 'node:net';
+import { describe, expect, onTestFinished, test } from 'vitest';
 import { timestamp } from '../../src/domain/time.ts';
 import { isPublic, webhookTargets } from '../../src/webhooks/address-guard.ts';
-import { dnsLookup } from '../../src/webhooks/connector.ts';
+import { dnsLookup, guardedConnector } from '../../src/webhooks/connector.ts';
 import type { Json } from '../support/client.ts';
 import { NameServer } from '../support/name-server.ts';
 import { startTestServer, type TestServerOptions } from '../support/server.ts';
@@ -369,4 +371,38 @@ describe('a name lookup', () => {
     expect(await find(names, 'example.com')).toHaveLength(1);
     void dead;
   });
+});
+
+test('of several addresses, each has more time to answer than a lost packet takes to be sent again', async () => {
+  // Takes no connection before it is told to: what exceeds its queue of two is dropped, and sent again after a second.
+  const listener = spawn(process.execPath, [
+    '-e',
+    `const server = require('net').createServer();
+    server.listen({ port: 0, host: '127.0.0.1', backlog: 1 }, () => {
+      require('fs').writeSync(1, String(server.address().port));
+      require('fs').readSync(0, Buffer.alloc(1));
+    });`,
+  ]);
+  onTestFinished(() => void listener.kill());
+  const [port] = (await once(listener.stdout, 'data')).map(String);
+  for (let count = 0; count < 2; count++) {
+    const queued = connect(Number(port), '127.0.0.1').on('error', () => {});
+    onTestFinished(() => void queued.destroy());
+    await once(queued, 'connect');
+  }
+  const connector = guardedConnector({ allowHttp: true, allowPrivate: true }, 5_000, (_name, _options, callback) => {
+    // Nobody listens at the second.
+    callback(
+      null,
+      ['127.0.0.1', '127.0.0.2'].map((address) => ({ address, family: 4 })),
+    );
+    setImmediate(() => listener.stdin.end());
+  });
+  const socket = await new Promise<Socket>((resolve, reject) => {
+    connector({ protocol: 'http:', hostname: 'two.example', port: String(port) }, (error, made) =>
+      error === null ? resolve(made) : reject(error),
+    );
+  });
+  onTestFinished(() => void socket.destroy());
+  expect(socket.remoteAddress).toBe('127.0.0.1');
 });

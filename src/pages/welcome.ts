@@ -82,9 +82,13 @@ for (const section of document.querySelectorAll('section')) {
   const label = (text) => { button.textContent = text; button.setAttribute('aria-label', text + ': ' + name); };
   label('Copy');
   button.addEventListener('click', async () => {
-    await navigator.clipboard.writeText(code.textContent);
-    label('Copied');
-    setTimeout(() => label('Copy'), 2000);
+    try {
+      await navigator.clipboard.writeText(code.textContent);
+      label('Copied');
+      setTimeout(() => label('Copy'), 2000);
+    } catch {
+      getSelection().selectAllChildren(code); // over http, a page of another machine has no clipboard
+    }
   });
   section.querySelector('.top').append(button);
 }

@@ -64,15 +64,16 @@ function addCopying(sample: Element): void {
     button.ariaLabel = `${word}: ${name}`;
   };
   say('Copy');
-  button.addEventListener('click', () => {
-    navigator.clipboard.writeText(code.textContent).then(
-      () => {
-        say('Copied');
-        setTimeout(() => say('Copy'), 2_000);
-      },
-      () => getSelection()?.selectAllChildren(code), // without https, a page may not write to the clipboard
-    );
-  });
+  async function copy(text: string, from: Element): Promise<void> {
+    try {
+      await navigator.clipboard.writeText(text);
+      say('Copied');
+      setTimeout(() => say('Copy'), 2_000);
+    } catch {
+      getSelection()?.selectAllChildren(from); // over http, a page of another machine has no clipboard
+    }
+  }
+  button.addEventListener('click', () => void copy(code.textContent, code));
   sample.append(button);
 }
 

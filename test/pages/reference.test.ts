@@ -11,7 +11,8 @@ import { docsPage } from '../../src/rest/openapi/html.ts';
 import { type Call, curlSample, localService, typeScriptSample } from '../../src/rest/openapi/samples.ts';
 import { routes } from '../../src/rest/routes.ts';
 import { axeFindings } from '../support/axe.ts';
-import { type OpenPage, openPage } from '../support/browser.ts';
+import { type OpenPage, openPage, shows } from '../support/browser.ts';
+import { otherMachine } from '../support/chromium.ts';
 import { longTest } from '../support/effort.ts';
 import { temporaryFolder } from '../support/files.ts';
 import { startTestServer, type TestAccount, type TestServer } from '../support/server.ts';
@@ -206,6 +207,17 @@ describe('in a browser', () => {
     await page.getByRole('button', { name: 'Copied: curl sample of getAccount' }).waitFor();
     const copied = String(await page.evaluate('navigator.clipboard.readText()'));
     expect(copied).toContain(`curl '${server.url}/v1/account'`);
+    expect(errors).toEqual([]);
+  });
+
+  longTest('where a page may not write to the clipboard, the sample is selected', async (context) => {
+    const origin = `http://${otherMachine}:${new URL(server.url).port}`;
+    const { page, errors } = await openPage(context, [origin]);
+    await page.goto(`${origin}/docs`);
+    await page.getByRole('button', { name: 'Copy: curl sample of getAccount' }).click();
+    const isSelected = async () =>
+      String(await page.evaluate('String(getSelection())')).startsWith(`curl '${origin}/v1/account'`);
+    await shows(isSelected, true);
     expect(errors).toEqual([]);
   });
 

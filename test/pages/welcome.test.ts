@@ -3,7 +3,8 @@ import { createHash } from 'node:crypto';
 import { promisify } from 'node:util';
 import { request } from 'undici';
 import { afterEach, beforeEach, expect, onTestFinished, test } from 'vitest';
-import { openPage } from '../support/browser.ts';
+import { openPage, shows } from '../support/browser.ts';
+import { otherMachine } from '../support/chromium.ts';
 import type { Json } from '../support/client.ts';
 import { longTest } from '../support/effort.ts';
 import { startTestServer, type TestAccount, type TestServer } from '../support/server.ts';
@@ -93,5 +94,15 @@ longTest('a person copies a command with the address at which the page was opene
   await page.getByRole('button', { name: 'Copied: Start a conversation' }).waitFor();
   const copied: unknown = await page.evaluate('navigator.clipboard.readText()');
   expect(copied).toBe((await commands())[0]);
+  expect([errors, foreign]).toEqual([[], []]);
+});
+
+longTest('where a page may not write to the clipboard, the command is selected', async (context) => {
+  const origin = `http://${otherMachine}:${new URL(server.url).port}`;
+  const { page, errors, foreign } = await openPage(context, [origin]);
+  await page.goto(`${origin}/`);
+  await page.getByRole('button', { name: 'Copy: Start a conversation' }).click();
+  const [command = ''] = await commands();
+  await shows(() => page.evaluate('String(getSelection())'), command.replaceAll(server.url, origin));
   expect([errors, foreign]).toEqual([[], []]);
 });

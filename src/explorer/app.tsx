@@ -213,8 +213,8 @@ function useCalls(caller: Caller): Calls {
     const events: string[] = [];
     const show = (about: string): void =>
       showAnswer({ about, isGood: true, text: events.length === 0 ? '' : `[\n${events.join(',\n')}\n]` });
-    const count = (): string => (events.length === 1 ? '1 event' : `${events.length} events`);
     let all = 0;
+    const count = (): string => (all === 1 ? '1 event' : `${all} events`);
     show('Listening. What happens from now on is shown here.');
     await follow(caller, sent, {
       signal,
@@ -223,7 +223,7 @@ function useCalls(caller: Caller): Calls {
         events.unshift(text);
         events.length = Math.min(events.length, mostEvents);
         all++;
-        show(`Listening: ${all > mostEvents ? `the last ${mostEvents} of ${all} events` : count()}, the newest first`);
+        show(`Listening: ${all > mostEvents ? `the last ${mostEvents} of ${count()}` : count()}, the newest first`);
       },
     });
     show(`Ended after ${count()}.`);

@@ -118,6 +118,21 @@ describe('in a browser', () => {
     expect([errors, foreign]).toEqual([[], []]);
   });
 
+  longTest('of a subscription the latest hundred events are shown, and all are counted', async (context) => {
+    const { body } = await account.rest('GET', '/account');
+    for (let each = 0; each < 101; each++) await account.rest('POST', '/conversations');
+    const { page } = await open(context);
+    await giveCredential(page);
+    const query = page.getByRole('textbox', { name: 'Query' });
+    await query.press('ControlOrMeta+a');
+    await query.pressSequentially(`subscription { events(after: "${body.eventCursor}") { id `, { delay: 0 });
+    await page.getByRole('button', { name: 'Run' }).click();
+    const says = answerOf(page).getByRole('status');
+    await shows(() => says.textContent(), 'Listening: the last 100 of 101 events, the newest first');
+    await page.getByRole('button', { name: 'Stop' }).click();
+    await shows(() => says.textContent(), 'Ended after 101 events.');
+  });
+
   longTest('the answer to what was run last is shown, not the end of what ran before', async (context) => {
     const { page } = await open(context);
     await giveCredential(page);

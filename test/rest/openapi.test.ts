@@ -238,6 +238,11 @@ describe('openapi.json', () => {
     expect(() => new Conformance(document).checkEvent(event)).not.toThrow();
   });
 
+  test('has as the example of If-None-Match what an ETag is', () => {
+    const [parameter] = described('getConversation').parameters.filter(({ name }: Json) => name === 'If-None-Match');
+    expect(parameter.example).toMatch(new RegExp(String(document.components.headers['ETag']?.schema['pattern'])));
+  });
+
   test('says what a new conversation’s status is, whatever was asked for', () => {
     const { status } = document.components.schemas['CreateConversationInput']?.properties ?? {};
     expect(status?.description).toContain('With an agent’s message it is `active` in any case.');

@@ -79,7 +79,7 @@ const ifNoneMatchParameter: OpenApiParameter = {
   description: 'The `ETag` of the client’s copy. If it is current, the response is 304 without a body.',
   required: false,
   schema: { type: 'string' },
-  example: '"3"',
+  example: '"3.1"',
 };
 
 /** The parameters for input fields that REST takes from headers. */

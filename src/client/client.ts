@@ -3,6 +3,7 @@ import { partsOf, type TypedDocument } from './document.ts';
 import { errorOfGraphQL, errorOfResponse, passing, ServiceError } from './errors.ts';
 import { type EventOfSocket, followSocket, type SocketFollowOptions } from './follow-socket.ts';
 import { type FollowOptions, followStream } from './follow-stream.ts';
+import { newKey } from './key.ts';
 import { type OperationName, operations } from './operations.ts';
 import type { Event, Input, Item, ListName, Output } from './types.ts';
 import { backOffMs, wait, within } from './waiting.ts';
@@ -66,7 +67,7 @@ export class Client {
     const { method, path, repeatable } = operations[name] as (typeof operations)[OperationName] & { repeatable?: true };
     const { url, rest } = addressOf(path, input);
     const headers: Record<string, string> = {};
-    const key = options.idempotencyKey ?? (repeatable === true ? crypto.randomUUID() : undefined);
+    const key = options.idempotencyKey ?? (repeatable === true ? newKey() : undefined);
     if (key) headers['Idempotency-Key'] = key;
     if (options.ifVersion !== undefined) headers['If-Match'] = `"${options.ifVersion}"`;
     const hasBody = method === 'POST' || method === 'PUT' || method === 'PATCH';

@@ -1,4 +1,5 @@
 import { Client, type Event, type Output, ServiceError } from '../client/index.ts';
+import { newKey } from '../client/key.ts';
 import { backOffMs, wait } from '../client/waiting.ts';
 import { queries } from './queries.ts';
 import { followTogether } from './together.ts';
@@ -626,9 +627,3 @@ function visitorOf(token: string): string {
 }
 
 const refused = (message: string): ServiceError => new ServiceError(message, { code: 'FORBIDDEN' });
-
-/** `randomUUID` is for pages with https only. */
-function newKey(): string {
-  const bytes = crypto.getRandomValues(new Uint8Array(16));
-  return Array.from(bytes, (each) => each.toString(16).padStart(2, '0')).join('');
-}

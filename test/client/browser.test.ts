@@ -1,6 +1,7 @@
 import { build } from 'esbuild';
 import { expect } from 'vitest';
 import { openPage } from '../support/browser.ts';
+import { otherMachine } from '../support/chromium.ts';
 import { longTest as test } from '../support/effort.ts';
 import { temporaryFolder } from '../support/files.ts';
 import { codeUnder } from '../support/guide.ts';
@@ -41,10 +42,14 @@ async function pages(): Promise<Answers> {
 /** A call in a page, of what is global there. */
 const calling = (name: string, argument: unknown): string => `${name}(${JSON.stringify(argument)})`;
 
-test('a page does the same as a program', async (context) => {
+test.for([
+  ['a page', '127.0.0.1'],
+  ['a page of another machine without TLS', otherMachine],
+] as const)('%s does the same as a program', async ([, host], context) => {
   let url = '';
   let secret = '';
-  const { origin } = await startSite({ ...(await pages()), '/agent-token': () => tokenFrom(url, secret) });
+  const site = await startSite({ ...(await pages()), '/agent-token': () => tokenFrom(url, secret) });
+  const origin = site.origin.replace('127.0.0.1', host);
   const server = await startTestServer({ config: { corsOrigins: [origin] } });
   context.onTestFinished(() => server.close());
   url = server.url;

@@ -1,3 +1,4 @@
+import { newKey } from '../../client/key.ts';
 import { markRead, row as rowDocument, sendMessage } from '../documents.ts';
 import type { LoggedEvent, Message, Row } from '../records.ts';
 import type { Agent } from '../session.ts';
@@ -293,10 +294,4 @@ export class Inbox {
   #changed(): void {
     for (const listener of this.#listeners) listener();
   }
-}
-
-/** 128 random bits. `crypto.randomUUID` is not there in a page without TLS. */
-function newKey(): string {
-  const bytes = crypto.getRandomValues(new Uint8Array(16));
-  return Array.from(bytes, (each) => each.toString(16).padStart(2, '0')).join('');
 }

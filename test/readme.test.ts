@@ -245,8 +245,34 @@ test('OPERATING says what to do about every warning and error of the log, and ab
   expect(explained.sort()).toEqual([...new Set(loggedWarnings())].sort());
 });
 
-test('every metric that OPERATING names exists', () => {
+/** The fields of the lines that the service logs, besides what every line has. */
+function loggedFields(): string[] {
+  const files = readdirSync(join(root, 'src'), { recursive: true, encoding: 'utf8' }).filter((file) =>
+    /\.ts$/.test(file),
+  );
+  return files.flatMap((file) => {
+    const source = readFileSync(join(root, 'src', file), 'utf8');
+    const objects = source.matchAll(/\b(?:log(?:\.\w+|\[[^\]]+\])|child)\(\s*\{([^}]*)\}/g);
+    return [...objects].flatMap(([, fields = '']) =>
+      [...fields.matchAll(/(?:^|,|(?<!\()\{)\s*(\w+)(?=\s*(?:[:,]|$))/g)].map(([, name = '']) => name),
+    );
+  });
+}
+
+test('OPERATING explains every field of the log', () => {
+  const [, table = ''] = operating.split('| field | meaning |\n');
+  const explained = [...(table.split('\n\n')[0] ?? '').matchAll(/^\| (`[^|]+`) \|/gm)].flatMap(([, cell = '']) =>
+    [...cell.matchAll(/`([^`]+)`/g)].map(([, name]) => name),
+  );
+  const names = new Set(['level', 'time', 'msg', ...loggedFields()]);
+  expect(names.size).toBeGreaterThan(20);
+  expect([...names].filter((name) => !explained.includes(name))).toEqual([]);
+});
+
+test('OPERATING names every metric of the service, and no other', () => {
   const source = readFileSync(join(root, 'src/telemetry/metrics.ts'), 'utf8');
+  const existing = [...source.matchAll(/'conversation_service(_\w+)'/g)].map(([, name = '']) => name);
+  expect(existing.filter((name) => !RegExp(`(conversation_service|…)${name}\\b`).test(operating))).toEqual([]);
   const names = [...operating.matchAll(/conversation_service_\w+/g)].map(([name]) => name.replace(/_bucket$/, ''));
   expect(names.length).toBeGreaterThan(10);
   expect(names.filter((name) => !source.includes(`'${name}'`))).toEqual([]);

@@ -93,7 +93,7 @@ function addTrying(section: Element): void {
         if (!operation) return;
         button.remove();
         render(<TryIt operation={operation} caller={caller} service={service} />, place);
-        place.querySelector<HTMLElement>('input, textarea, button')?.focus();
+        place.querySelector<HTMLElement>('input, summary, textarea, button')?.focus();
       },
       () => {
         button.textContent = 'The service cannot be reached: try again';

@@ -143,6 +143,18 @@ describe('in a browser', () => {
     expect([errors, foreign]).toEqual([[], []]);
   });
 
+  longTest.for([
+    ['getConversation', 'INPUT'],
+    ['listConversations', 'SUMMARY'], // of its parameters, none of which is required
+    ['createToken', 'TEXTAREA'],
+    ['getAccount', 'BUTTON'],
+  ])('the keyboard goes on in the form of %s, at its first %s', async ([name, element], context) => {
+    const { page } = await open(context);
+    await page.getByRole('button', { name: `Try it: ${name}`, exact: true }).press('Enter');
+    const focused = `document.activeElement.closest('#${name} form') && document.activeElement.tagName`;
+    await shows(() => page.evaluate(focused), element);
+  });
+
   longTest('nothing is sent without a credential, and a wrong one is told', async (context) => {
     const { page, errors } = await open(context);
     const section = page.locator('#getAccount');

@@ -19,7 +19,12 @@ export function wordsOf(error: unknown): string {
   if (error instanceof TypeError) return 'The service cannot be reached.'; // what `fetch` says differs between browsers
   const faults = error instanceof ServiceError ? error.errors : [];
   if (faults.length === 0) return error.message;
-  return faults.map(({ pointer = '', detail }) => `${pointer.split('/').at(-1)}: ${detail}.`).join(' ');
+  const fieldOf = (pointer: string): string =>
+    pointer
+      .replace(/\/\d+$/, '')
+      .split('/')
+      .at(-1) ?? '';
+  return faults.map(({ pointer = '', detail }) => `${fieldOf(pointer)}: ${detail}.`).join(' ');
 }
 
 export interface Loaded<T> {

@@ -376,6 +376,33 @@ test('in a narrow page the keyboard leads from the list to a conversation and ba
   expect(errors).toEqual([]);
 });
 
+test('in a narrow page all of a message can be read, however long the name of its visitor is', async (context) => {
+  const { page, account, others, agent } = await open(context);
+  await page.setViewportSize({ width: 390, height: 844 });
+  const name = `${'ada.lovelace.'.repeat(8)}@example.com`;
+  const id = await others.start(name, `Here: https://example.com/${'path/'.repeat(30)}`);
+  await agent.signIn(account.secret);
+  await page.goto(`${page.url().split('#')[0]}#/inbox/${id}`);
+  const message = agent.thread.getByRole('listitem');
+  await message.waitFor();
+  const box = await message.boundingBox();
+  expect((box?.x ?? 0) + (box?.width ?? 0)).toBeLessThan(390);
+});
+
+test('what is wrong with a tag is said with the name of its field', async (context) => {
+  const { page, account, others, agent } = await open(context);
+  await others.start('Ada', 'Hello');
+  await agent.signIn(account.secret);
+  await agent.row('Ada').click();
+  await page.getByText('No subject').click();
+  await page.getByLabel('New tag').fill('red, blue');
+  await agent.button('Add tag').click();
+  await shows(
+    async () => (await agent.thread.getByRole('alert').textContent())?.trim(),
+    'addTags: must not contain a comma.',
+  );
+});
+
 test('long conversations are read as far back as the agent wants, and stay where they are', async (context) => {
   const { account, others, agent } = await open(context);
   const id = await others.start('Ada', '1');

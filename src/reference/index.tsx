@@ -106,7 +106,10 @@ let asked: Promise<OpenApiDocument> | undefined;
 
 function openApi(): Promise<OpenApiDocument> {
   asked ??= fetch(`${service}/openapi.json`)
-    .then((response) => response.json())
+    .then((response) => {
+      if (!response.ok) throw new Error(`The document is answered with ${response.status}.`);
+      return response.json();
+    })
     .catch((error: unknown) => {
       asked = undefined;
       throw error;

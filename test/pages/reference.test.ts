@@ -155,6 +155,18 @@ describe('in a browser', () => {
     await shows(() => page.evaluate(focused), element);
   });
 
+  longTest('a form that could not be made is told, and made with another try', async (context) => {
+    const { page } = await open(context);
+    await page.route('**/openapi.json', (route) => route.fulfill({ status: 503, body: '{ "code": "UNAVAILABLE" }' }));
+    const section = page.locator('#getAccount');
+    await section.getByRole('button', { name: 'Try it' }).click();
+    const again = section.getByText('The service cannot be reached: try again');
+    await again.waitFor();
+    await page.unroute('**/openapi.json');
+    await again.click();
+    await section.getByRole('button', { name: 'Send' }).waitFor();
+  });
+
   longTest('nothing is sent without a credential, and a wrong one is told', async (context) => {
     const { page, errors } = await open(context);
     const section = page.locator('#getAccount');

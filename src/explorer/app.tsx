@@ -81,6 +81,11 @@ export function App({ caller }: { readonly caller: Caller }) {
         </a>
         <h1>GraphQL</h1>
         <CallerBar caller={caller} />
+        {schemaFailure && (
+          <p class="failure" role="alert">
+            {schemaFailure}
+          </p>
+        )}
       </header>
       <main class={`${pane} ${isSchemaOpen ? 'with-schema' : ''}`}>
         <div class="tools">
@@ -137,13 +142,7 @@ export function App({ caller }: { readonly caller: Caller }) {
           <Editor label="Answer" language="json" given={answer} />
         </section>
         <section class="pane schema" aria-label="Schema">
-          {schema ? (
-            <SchemaView schema={schema} />
-          ) : (
-            <p class={schemaFailure ? 'failure' : 'hint'} role="status">
-              {schemaFailure ?? 'The schema is read when there is a credential.'}
-            </p>
-          )}
+          {schema ? <SchemaView schema={schema} /> : <p class="hint">The schema is read when there is a credential.</p>}
         </section>
       </main>
     </>
@@ -165,7 +164,7 @@ function useSchema(caller: Caller): {
     let isOver = false;
     readSchema(caller).then(
       (read) => !isOver && setSchema(read),
-      ({ message }: Error) => !isOver && setFailure(message),
+      (error: Error) => !isOver && setFailure(wordsOf(error)),
     );
     return () => {
       isOver = true;
@@ -173,6 +172,10 @@ function useSchema(caller: Caller): {
   }, [caller, kind]);
   return { schema, failure };
 }
+
+/** What `fetch` says of a service that is away differs between browsers. */
+const wordsOf = (error: Error): string =>
+  error instanceof TypeError ? 'The service cannot be reached.' : error.message;
 
 interface Calls extends Answer {
   readonly failure: string | undefined;
@@ -195,7 +198,7 @@ function useCalls(caller: Caller): Calls {
 
   function fail(error: unknown): void {
     if (!(error instanceof Error) || error.name === 'AbortError') return;
-    setFailure(error instanceof TypeError ? 'The service cannot be reached.' : error.message);
+    setFailure(wordsOf(error));
   }
 
   async function call(

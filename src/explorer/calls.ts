@@ -87,10 +87,19 @@ export async function follow(
 /** @throws Error with what to tell the person */
 export async function readSchema(caller: Caller): Promise<GraphQLSchema> {
   const query = getIntrospectionQuery({ inputValueDeprecation: true });
-  const { text } = await send(caller, { query, variables: {}, operationName: undefined });
-  const { data, errors } = JSON.parse(text) as { data?: IntrospectionQuery; errors?: { message: string }[] };
-  if (data === undefined) throw new Error(errors?.[0]?.message ?? 'The service does not tell its schema.');
+  const { text, about } = await send(caller, { query, variables: {}, operationName: undefined });
+  const { data, errors } = parsed(text) as { data?: IntrospectionQuery; errors?: { message: string }[] };
+  if (data === undefined) throw new Error(errors?.[0]?.message ?? `The schema could not be read: ${about}.`);
   return buildClientSchema(data);
+}
+
+/** What a proxy answers in place of the service may be no JSON. */
+function parsed(text: string): object {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return {};
+  }
 }
 
 export function laidOut(text: string): string {

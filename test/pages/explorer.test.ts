@@ -159,11 +159,7 @@ describe('in a browser', () => {
   longTest('a wrong credential is told, for the schema, a query and a subscription', async (context) => {
     const { page } = await open(context);
     await giveCredential(page, 'cs_wrong');
-    await page.getByRole('button', { name: 'Schema' }).click();
-    await page
-      .getByRole('region', { name: 'Schema' })
-      .getByText('The credential is unknown, expired or revoked.')
-      .waitFor();
+    await page.getByRole('alert').getByText('The credential is unknown, expired or revoked.').waitFor();
     await page.getByRole('button', { name: 'Run' }).click();
     await answerOf(page).getByText('UNAUTHENTICATED').waitFor();
     const query = page.getByRole('textbox', { name: 'Query' });
@@ -171,6 +167,24 @@ describe('in a browser', () => {
     await query.pressSequentially('subscription { events { id ', { delay: 0 });
     await page.getByRole('button', { name: 'Run' }).click();
     await page.getByRole('alert').getByText('(4403)').waitFor();
+  });
+
+  longTest('why the schema could not be read is told in words', async (context) => {
+    const { page } = await open(context, 390);
+    const alert = page.getByRole('alert');
+    await page.route('**/graphql', (route) => route.fulfill({ status: 502, body: '<h1>Bad Gateway</h1>' }));
+    await giveCredential(page);
+    await alert.getByText(/^The schema could not be read: 502 /).waitFor();
+    await page.unroute('**/graphql');
+    await page.route('**/graphql', (route) => route.abort());
+    await page.getByRole('button', { name: 'Forget it' }).click();
+    await giveCredential(page);
+    await alert.getByText('The service cannot be reached.').waitFor();
+    await page.unroute('**/graphql');
+    await page.getByRole('button', { name: 'Forget it' }).click();
+    await giveCredential(page);
+    await expect.poll(() => page.getByLabel('Example').isEnabled()).toBe(true);
+    expect(await alert.count()).toBe(0);
   });
 
   longTest('what is wrong in a document or its variables is told', async (context) => {

@@ -18,7 +18,8 @@ export const responseHeaders: Readonly<Record<string, OpenApiHeader>> = {
     example: '0b7f2c1e-6f0a-4a53-9d6b-2a1f6f3c9e10',
   },
   'RateLimit-Policy': {
-    description: 'The account’s plan, its quota of requests, and the window in seconds.',
+    description:
+      'The account’s plan, its quota of requests, and the window in seconds. With a bound token it is `share`, and all of these headers are of its share.',
     required: true,
     schema: { type: 'string', pattern: String.raw`^"\w+";q=\d+;w=3600$` },
     example: '"pro";q=1000;w=3600',

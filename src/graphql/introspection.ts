@@ -27,6 +27,9 @@ export class IntrospectionMeasure {
   readonly #schema: GraphQLSchema;
   readonly #fragments: Fragments;
   readonly #measured = new Map<SelectionSetNode, Map<unknown, Size>>();
+  /** What the fields of the root come to so far. */
+  #objects = 0;
+  #values = 0;
 
   /** @param fragments those of the document, by name */
   constructor(schema: GraphQLSchema, fragments: Fragments) {
@@ -34,8 +37,16 @@ export class IntrospectionMeasure {
     this.#fragments = fragments;
   }
 
-  /** What a field returns; the exact numbers do not matter above the limits. */
-  of(field: FieldNode, parent: GraphQLCompositeType, args: object, source?: unknown): Size {
+  /** What a field of the root returns; the exact numbers do not matter once all of them are above the limits. */
+  of(field: FieldNode, parent: GraphQLCompositeType, args: object): Size {
+    if (isTooLarge(this.#objects, this.#values)) return { objects: 0, values: 1 };
+    const size = this.#field(field, parent, args);
+    this.#objects += size.objects;
+    this.#values += size.values;
+    return size;
+  }
+
+  #field(field: FieldNode, parent: GraphQLCompositeType, args: object, source?: unknown): Size {
     const definition = this.#schema.getField(parent, field.name.value);
     const type = definition && getNamedType(definition.type);
     if (field.selectionSet === undefined || !isCompositeType(type)) return { objects: 0, values: 1 };
@@ -68,7 +79,7 @@ export class IntrospectionMeasure {
         selection.kind === Kind.FRAGMENT_SPREAD ? (this.#fragments.get(selection.name.value) ?? {}) : selection;
       const size =
         selection.kind === Kind.FIELD
-          ? this.of(selection, type, { includeDeprecated: true }, source)
+          ? this.#field(selection, type, { includeDeprecated: true }, source)
           : selectionSet && this.#selections(selectionSet, type, source);
       objects += size?.objects ?? 0;
       values += size?.values ?? 0;

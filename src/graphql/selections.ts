@@ -10,6 +10,8 @@ import {
   type SelectionSetNode,
   type ValueNode,
 } from 'graphql';
+import { DomainError } from '../domain/errors.ts';
+import { inThousands } from './answer-budget.ts';
 
 export type Fragments = ReadonlyMap<string, FragmentDefinitionNode>;
 
@@ -25,6 +27,12 @@ export function responseKey({ alias, name }: FieldNode): string {
   return (alias ?? name).value;
 }
 
+/**
+ * What may be collected of one operation. With its fragments in place a document has less, as `refuseRepeats` sees to; but
+ * what it selects of an interface is collected for each of its types.
+ */
+const maxCollected = 12_000;
+
 /** What a valid document selects with these variables, as an executor collects it. */
 export class Selections {
   readonly fragments: Fragments;
@@ -32,6 +40,7 @@ export class Selections {
   usesVariables = false;
   readonly #schema: GraphQLSchema;
   readonly #variables: Readonly<Record<string, unknown>>;
+  #collected = 0;
 
   constructor(schema: GraphQLSchema, document: DocumentNode, variables: Readonly<Record<string, unknown>>) {
     this.#schema = schema;
@@ -39,7 +48,10 @@ export class Selections {
     this.#variables = variables;
   }
 
-  /** The fields of an object, by their names in the response, without those that a directive leaves out. */
+  /**
+   * The fields of an object, by their names in the response, without those that a directive leaves out.
+   * @throws QUERY_TOO_COMPLEX when too much has been collected
+   */
   fieldsOf(type: GraphQLObjectType, sets: readonly SelectionSetNode[]): ReadonlyMap<string, FieldNode[]> {
     const byKey = new Map<string, FieldNode[]>();
     const spread = new Set<string>();
@@ -59,6 +71,13 @@ export class Selections {
     byKey: Map<string, FieldNode[]>,
     spread: Set<string>,
   ): void {
+    this.#collected += selections.length;
+    if (this.#collected > maxCollected) {
+      throw new DomainError(
+        'QUERY_TOO_COMPLEX',
+        `With its fragments in place, for each type of an interface, the operation has more than ${inThousands(maxCollected)} fields.`,
+      );
+    }
     for (const selection of selections) {
       if (this.#isLeftOut(selection)) continue;
       if (selection.kind === Kind.FIELD) {

@@ -1,5 +1,9 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { longestTurnMs } from '../support/cpu-time.ts';
+import { AnswerBudget } from '../../src/graphql/answer-budget.ts';
+import { PreparedDocument } from '../../src/graphql/documents.ts';
+import { judge } from '../../src/graphql/requests.ts';
+import { schema } from '../../src/graphql/schema.ts';
+import { cpuMsOf, longestTurnMs } from '../support/cpu-time.ts';
 import { longTest } from '../support/effort.ts';
 import { startTestServer, type TestAccount, type TestServer } from '../support/server.ts';
 
@@ -52,6 +56,29 @@ test.each([
   const all = turns.reduce((sum, statements) => sum + statements, 0);
   expect(all).toBeGreaterThanOrEqual(100);
   expect(Math.max(...turns)).toBeLessThan(all / 3);
+});
+
+/** Of a variable, so that it is looked at again with each request. */
+const queryOf = (fields: string): string =>
+  `query ($yes: Boolean = true) { y: __typename @include(if: $yes) ${fields} }`;
+const manyLeaves = (type: string): string => `fragment F on ${type} { ${many(440, (i) => `a${i}: id`)} }`;
+const large = `${queryOf(many(21, (i) => `x${i}: conversation(id: "x") { ...F }`))} ${manyLeaves('Conversation')}`;
+
+/** How long it takes to see how large an operation is. */
+function judgeMs(query: string): number {
+  const prepared = new PreparedDocument(schema, query);
+  return cpuMsOf(() => judge(prepared, { variableValues: {} }, new AnswerBudget()), 10);
+}
+
+test('to see how large an operation is takes no longer for an interface, whose types are many', () => {
+  const ofInterface = `${queryOf(many(21, (i) => `x${i}: events(first: 1) { nodes { ...F } }`))} ${manyLeaves('Event')}`;
+  expect(judgeMs(ofInterface)).toBeLessThan(3 * judgeMs(large));
+});
+
+test('to see how large introspection is takes no longer for many fields, once they are too much together', () => {
+  const introspection = (count: number): string =>
+    queryOf(many(count, (i) => `x${i}: __schema { types { fields { name } } }`));
+  expect(judgeMs(introspection(120))).toBeLessThan(3 * judgeMs(introspection(20)));
 });
 
 const tenThousandPages = (field: string): string =>

@@ -17,6 +17,7 @@ import type { RequestContext } from '../http/request-context.ts';
 import type { RequestLog } from '../http/request-log.ts';
 import type { Reply, Responder } from '../http/respond.ts';
 import type { ConnectionTimings } from '../http/timings.ts';
+import { scheduler } from '../runtime/scheduler.ts';
 import { wantsPage, withoutWeights } from './accept.ts';
 import { AnswerBudget, maxEventBytes } from './answer-budget.ts';
 import type { GraphQLContext } from './builder.ts';
@@ -115,6 +116,8 @@ export function useGraphQL(
     }
     let units = 0;
     for (const params of asked) {
+      // To look at a large one takes as long as a request of its own.
+      if (operations.size > 0) await scheduler.step(callerOf(http).account.id);
       const [clean, operation] = await judgeOperation(params, http, budget);
       operations.set(clean, operation);
       units += operation.verdict.units;
@@ -223,9 +226,11 @@ export function useGraphQL(
       const errors = refusalsOf(request);
       if (errors.length > 0) setResultAndStopExecution(withCostIfAsked({ errors }, request));
       else {
-        setExecuteFn(async (args: ExecutionArgs) =>
-          withCostIfAsked(await run(documents.of(args.document), args), request),
-        );
+        setExecuteFn(async (args: ExecutionArgs) => {
+          // All of a batch begin at once, and each may be compiled first.
+          if (request.isBatch && request.budget?.needsTurn) await scheduler.step(callerOf(request.http).account.id);
+          return withCostIfAsked(await run(documents.of(args.document), args), request);
+        });
       }
     },
 

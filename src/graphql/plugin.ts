@@ -144,6 +144,20 @@ export function useGraphQL(
   const present = <R extends ExecutionResult>(result: R, http: RequestContext): R =>
     presentResult(result, http, { requestLog, telemetry });
 
+  /**
+   * The results of a batch, written one by one: each may have a hundred errors, which takes milliseconds. Yoga would write
+   * them all at once.
+   */
+  async function written(results: readonly ExecutionResult[], http: RequestContext) {
+    const all: { stringify: () => string }[] = [];
+    for (const result of results) {
+      if (result.errors !== undefined && all.length > 0) await scheduler.step(callerOf(http).account.id);
+      const text = String(resultReply(present(result, http), 'application/json').body);
+      all.push({ stringify: () => text });
+    }
+    return all;
+  }
+
   /** Undefined for what the other hooks have to answer. */
   async function replyTo(http: RequestContext): Promise<Reply | undefined> {
     const { headers } = http.req;
@@ -279,11 +293,11 @@ export function useGraphQL(
       }
     },
 
-    onResultProcess({ result, setResult, resultProcessor, setResultProcessor, serverContext }) {
+    async onResultProcess({ result, setResult, resultProcessor, setResultProcessor, serverContext }) {
       // The operation has run already, so its result is sent as JSON even if the client does not accept that.
       if (resultProcessor === undefined) setResultProcessor(processRegularResult, 'application/json');
       const { http } = serverContext;
-      if (Array.isArray(result)) setResult(result.map((one) => present(one, http)));
+      if (Array.isArray(result)) setResult(await written(result, http));
       else if (!(Symbol.asyncIterator in result)) setResult(present(result, http));
     },
 

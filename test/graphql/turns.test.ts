@@ -84,7 +84,11 @@ test('to see how large introspection is takes no longer for many fields, once th
 /** In one step, all ten would take half of the time or more. */
 const mostShareOfBatch = 1 / 4;
 
+/** A hundred errors, of a document with as many lines as it may have: they are counted for each error. */
+const failing = `${'\n'.repeat(1_900)}{ conversations(first: 100) { nodes { messages(first: 0) { __typename } } } }`;
+
 test.each([
+  ['with a hundred errors each', failing],
   ['that are answered', large],
   [
     'that are refused',

@@ -1,5 +1,5 @@
 import { spawnSync } from 'node:child_process';
-import { mkdirSync, readdirSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdirSync, readdirSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { stripVTControlCharacters } from 'node:util';
@@ -238,7 +238,7 @@ test.each([
 
 describe('a database that cannot be opened is told in one sentence', () => {
   test.each([
-    ['a folder', (path: string) => mkdirSync(path), 'unable to open database file'],
+    ['a folder', (path: string) => mkdirSync(path), 'PATH is a folder.'],
     ['another kind of file', (path: string) => writeFileSync(path, 'x'.repeat(4_096)), 'file is not a database'],
     ['of a newer version', makeNewer, 'The database was migrated by a newer version of this program; run that'],
   ])('%s', async (_, make, reason) => {
@@ -247,8 +247,19 @@ describe('a database that cannot be opened is told in one sentence', () => {
     const { code, stdout, stderr } = await commandLine(path).runHere('account', 'list');
     expect({ code, stdout }).toEqual({ code: 1, stdout: '' });
     expect(stderr).toMatch(/^[^\n]+\.\n$/);
-    expect(stderr).toContain(`The database ${path} cannot be opened: ${reason}`);
+    expect(stderr).toContain(`The database ${path} cannot be opened: ${reason.replace('PATH', path)}`);
   });
+});
+
+test('a folder in the place of a database stays open to those who use it, and gets nothing beside it', async () => {
+  const folder = temporaryFolder();
+  const path = join(folder, 'shared');
+  mkdirSync(path);
+  chmodSync(path, 0o777);
+  for (const args of [['account', 'list'], ['account', 'create', '--name', 'x', '--plan', 'pro'], ['compact']]) {
+    expect((await commandLine(path).runHere(...args)).code).toBe(1);
+  }
+  expect({ mode: statSync(path).mode & 0o777, names: readdirSync(folder) }).toEqual({ mode: 0o777, names: ['shared'] });
 });
 
 /** A file that a later version has migrated further. */

@@ -72,8 +72,10 @@ export function modeAfter(path: string): number {
   return isPublic(path) ? privateMode : (statSync(path, { throwIfNoEntry: false })?.mode ?? privateMode) & 0o777;
 }
 
+/** Not of a folder, nor of a device such as /dev/null: they are for others, too. */
 function isPublic(path: string): boolean {
-  return ((statSync(path, { throwIfNoEntry: false })?.mode ?? 0) & 0o007) !== 0;
+  const found = statSync(path, { throwIfNoEntry: false });
+  return found?.isFile() === true && (found.mode & 0o007) !== 0;
 }
 
 /**
@@ -111,9 +113,11 @@ export function removeWithSideFiles(path: string): void {
 /**
  * Makes sure that a database and the files beside it can be written, and creates its folder if need be. SQLite itself
  * would open the database read-only, and fail at the first write.
- * @throws FileFault
+ * @throws FileFault also when it is no file at all
  */
 export function requireWritable(path: string): void {
+  const found = statSync(path, { throwIfNoEntry: false });
+  if (found?.isFile() === false) throw new FileFault(`${path} is ${found.isDirectory() ? 'a folder' : 'no file'}.`);
   const folder = dirname(path);
   requireAccess(nearest(folder));
   createFolder(folder);

@@ -1,10 +1,12 @@
 import { spawnSync } from 'node:child_process';
+import { once } from 'node:events';
 import { chmodSync, mkdirSync, readdirSync, statSync, writeFileSync } from 'node:fs';
+import { type AddressInfo, createServer } from 'node:net';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { stripVTControlCharacters } from 'node:util';
 import Database from 'better-sqlite3';
-import { describe, expect, test } from 'vitest';
+import { describe, expect, onTestFinished, test } from 'vitest';
 import manifest from '../../package.json' with { type: 'json' };
 import { effort, longTest } from '../support/effort.ts';
 import { temporaryFolder } from '../support/files.ts';
@@ -260,6 +262,24 @@ test('a folder in the place of a database stays open to those who use it, and ge
     expect((await commandLine(path).runHere(...args)).code).toBe(1);
   }
   expect({ mode: statSync(path).mode & 0o777, names: readdirSync(folder) }).toEqual({ mode: 0o777, names: ['shared'] });
+});
+
+test('an address at which something else than PostgreSQL answers is told at once, not asked again and again', async () => {
+  let connections = 0;
+  const other = createServer((socket) => {
+    connections++;
+    socket.on('error', () => {});
+    socket.once('data', () => socket.end('HTTP/1.1 400 Bad Request\r\n\r\n'));
+  }).listen(0, '127.0.0.1');
+  onTestFinished(() => void other.close());
+  await once(other, 'listening');
+  const { port } = other.address() as AddressInfo;
+  const { code, stderr } = await commandLine(`postgres://a:b@127.0.0.1:${port}/c`).runHere('account', 'list');
+  expect({ code, stderr, connections }).toEqual({
+    code: 1,
+    stderr: `The database 127.0.0.1:${port}/c cannot be opened: The other side has closed the connection.\n`,
+    connections: 1,
+  });
 });
 
 /** A file that a later version has migrated further. */

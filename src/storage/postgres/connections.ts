@@ -158,16 +158,25 @@ function socketOf({ host, port, path }: SocketAddress): Socket {
   const options = { ...address, writableHighWaterMark: turnBytes }; // which its types leave out
   const socket = netConnect(options);
   sendTogether(socket);
-  // So does a proxy whose database is away. The driver would connect again, without a pause, for as long as that lasts.
-  socket.once('end', () => {
-    if (socket.bytesRead === 0) socket.destroy(new ClosedAtOnce());
-  });
+  failWhenEnded(socket);
   return socket;
+}
+
+/**
+ * Makes an error of the end of a connection. A proxy whose database is away ends all at once, and so does what is no
+ * PostgreSQL: the driver would connect again, without a pause, for as long as that lasts.
+ */
+function failWhenEnded(socket: Socket): void {
+  socket.on('error', () => {}); // the driver listens no more to one that it has ended itself
+  socket.once('end', () => socket.destroy(new Ended()));
 }
 
 async function encryptedSocket(socket: Socket, encryption: Encryption): Promise<Socket> {
   const secured = await encrypted(socket, encryption, connectTimeoutSeconds * 1_000);
-  if (secured !== socket) sendTogether(secured);
+  if (secured !== socket) {
+    sendTogether(secured);
+    failWhenEnded(secured);
+  }
   return secured;
 }
 
@@ -194,11 +203,11 @@ function sendTogether(socket: Socket): void {
   }) as Socket['write'];
 }
 
-class ClosedAtOnce extends Error {
+class Ended extends Error {
   readonly code = 'ECONNRESET';
 
   constructor() {
-    super('The connection was closed before anything came');
+    super('The other side has closed the connection');
   }
 }
 

@@ -3,7 +3,22 @@ import type { Command } from 'commander';
 
 /** Prints data as JSON with `--json`, otherwise as text for a person. */
 export function print(data: unknown, { json }: { json?: boolean }, forPeople: () => string): void {
-  console.log(json === true ? JSON.stringify(data) : forPeople());
+  printText(json === true ? JSON.stringify(data) : forPeople());
+}
+
+/**
+ * Prints a text. Nobody has to read it, as with `head`; but if it cannot be written, to a full disk for one, the command has
+ * failed: it may be a key that is shown only once.
+ */
+export function printText(text: string): void {
+  if (!process.stdout.listeners('error').includes(onUnwritten)) process.stdout.on('error', onUnwritten);
+  console.log(text);
+}
+
+function onUnwritten({ code, message }: NodeJS.ErrnoException): void {
+  if (code === 'EPIPE') return;
+  console.error(inRed(`What was printed could not be written: ${message}.`));
+  process.exitCode = 1;
 }
 
 /** The secret of a new API key, indented so that it is easy to copy. */

@@ -12,7 +12,7 @@ import { addDocuments } from './documents.ts';
 import { addKey } from './key.ts';
 import { addListen } from './listen.ts';
 import { addMigrate } from './migrate.ts';
-import { inRed } from './output.ts';
+import { inRed, printText } from './output.ts';
 import { addRestore } from './restore.ts';
 import { addSeed } from './seed.ts';
 import { addServe } from './serve.ts';
@@ -38,8 +38,7 @@ export async function run(argv: readonly string[]): Promise<void> {
     .description('Conversations, messages and events, over REST and GraphQL')
     .version(version, '--version', 'print the version')
     .configureOutput({
-      // The console does not mind that nobody reads any more, as with `head`.
-      writeOut: (text) => console.log(text.replace(/\n$/, '')),
+      writeOut: (text) => printText(text.replace(/\n$/, '')),
       writeErr: (text) => console.error(text.replace(/\n$/, '')),
       outputError: (text, write) => write(`${inRed(`${sentence(text)} See --help.`)}\n`),
     })

@@ -14,7 +14,7 @@ import type { Ports } from '../domain/ports.ts';
 import { markRead } from '../domain/read-positions.ts';
 import type { Storage } from '../domain/storage-port.ts';
 import { untilAskedToStop } from '../server/stop.ts';
-import { addExamples, keyNotice, print, TerminalLine } from './output.ts';
+import { addExamples, keyNotice, print, printText, TerminalLine } from './output.ts';
 import { inOrder, type Shop, type Step, shopName } from './seed-story.ts';
 import { noSuchAccount, withPorts } from './with-ports.ts';
 
@@ -86,7 +86,7 @@ async function fill(ports: Ports, options: SeedOptions, signal: AbortSignal): Pr
       accounts.push(seeded);
       // Printed first, so that the key is not lost if the rest fails.
       if (!json && seeded.apiKey !== null) {
-        console.log(`${seeded.account.id}  ${seeded.account.name}\n\n${keyNotice(seeded.apiKey.secret)}`);
+        printText(`${seeded.account.id}  ${seeded.account.name}\n\n${keyNotice(seeded.apiKey.secret)}`);
       }
       for (const steps of inOrder(shop, ports.ids)) {
         if (signal.aborted) break;

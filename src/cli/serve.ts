@@ -9,7 +9,7 @@ import { OperatorError } from '../server/operator-error.ts';
 import { untilAskedToStop } from '../server/stop.ts';
 import { Worker } from '../server/worker.ts';
 import { scheduleMs } from '../webhooks/attempt-outcome.ts';
-import { keyNotice } from './output.ts';
+import { keyNotice, printText } from './output.ts';
 
 export function addServe(program: Command): void {
   program
@@ -76,7 +76,7 @@ async function serve(config: Config, log: Logger, worker?: Worker): Promise<void
 async function createDemoAccount(ports: Ports, url: string): Promise<void> {
   if ((await ports.storage.read.accounts.list()).length > 0) return;
   const { account, apiKey } = await createAccount(ports, { name: 'demo', plan: 'business' });
-  console.log(`
+  printText(`
 Created a first account: ${account.name} (${account.plan}).
 
 ${keyNotice(apiKey.secret)}

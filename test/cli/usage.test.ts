@@ -1,6 +1,6 @@
 import { spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { chmodSync, mkdirSync, readdirSync, statSync, writeFileSync } from 'node:fs';
+import { chmodSync, existsSync, mkdirSync, readdirSync, statSync, writeFileSync } from 'node:fs';
 import { type AddressInfo, createServer } from 'node:net';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -161,6 +161,20 @@ test.each(effort(['account list'], ['--help', '--version', 'account list']))(
     const { stopReading, ended } = cli.start(...line.split(' '));
     stopReading();
     expect(await ended).toEqual({ code: 0, stdout: '', stderr: '' });
+  },
+);
+
+test.skipIf(!existsSync('/dev/full')).each(['--version', 'account list', 'account create --name B --plan pro --json'])(
+  'but it is one when what `%s` prints cannot be written, such as a key that is shown only once',
+  async (line) => {
+    const path = join(temporaryFolder(), 'a.db');
+    await commandLine(path).runHere('account', 'create', '--name', 'A', '--plan', 'pro');
+    const environment = { DATABASE_URL: `file:${path}` };
+    expect(await run(line.split(' '), { environment, before: 'exec > /dev/full' })).toEqual({
+      code: 1,
+      stdout: '',
+      stderr: 'What was printed could not be written: ENOSPC: no space left on device, write.\n',
+    });
   },
 );
 

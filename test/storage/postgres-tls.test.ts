@@ -83,6 +83,16 @@ test('each connection is encrypted where the URL asks for it, and says for which
   expect(new Set(names)).toEqual(new Set(['localhost']));
 });
 
+test('a database is reached at an IPv6 address', async () => {
+  const url = new URL(await database());
+  url.hostname = '[::ffff:127.0.0.1]';
+  for (const mode of ['disable', 'prefer']) {
+    const client = connect(`${url}?sslmode=${mode}`, 1);
+    onTestFinished(() => client.finish(0));
+    expect(await client`SELECT 1 AS one`).toEqual([{ one: 1 }]);
+  }
+});
+
 test('an encrypted connection on which nothing gets through can be given up like any other', async () => {
   await server().encrypt(ofLocalhost);
   const url = await database();

@@ -96,6 +96,7 @@ const connectTimeoutSeconds = 5;
 export function connect(url: string, max: number, options: ConnectionOptions = {}, onClose?: () => void): Client {
   const { prepares = true, isProxied = false, pipelines = true } = options;
   const encryption = encryptionOf(url);
+  const { hostname, port } = new URL(url);
   let isFinished = false;
   let sockets: Socket[] = [];
   const socketFor = (address: SocketAddress): Socket | Promise<Socket> => {
@@ -106,6 +107,8 @@ export function connect(url: string, max: number, options: ConnectionOptions = {
   };
   const client = postgres(url, {
     max,
+    // The driver would cut an IPv6 address at its first colon; that it takes lists, its types leave out.
+    ...(hostname.startsWith('[') && ({ host: [hostname.slice(1, -1)], port: [Number(port || 5432)] } as object)),
     prepare: prepares,
     // A connection in use is never replaced just for its age: a transaction would be lost.
     max_lifetime: null,

@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { createSecureContext, TLSSocket, type TLSSocketOptions } from 'node:tls';
 import { expect, onTestFinished } from 'vitest';
 import { connect } from '../../src/storage/postgres/connections.ts';
+import { asDomainError } from '../../src/storage/postgres/errors.ts';
 import { run } from '../cli/program.ts';
 import { ofAddress, ofLocalhost, selfSigned } from '../support/certificate.ts';
 import { longTest as test } from '../support/effort.ts';
@@ -91,6 +92,22 @@ test('a database is reached at an IPv6 address', async () => {
     onTestFinished(() => client.finish(0));
     expect(await client`SELECT 1 AS one`).toEqual([{ one: 1 }]);
   }
+});
+
+test('a database that does not answer is unavailable, whether or not the connection is to be encrypted', async () => {
+  const silent = createServer((socket) => socket.on('error', () => {})).listen(0, '127.0.0.1');
+  await once(silent, 'listening');
+  onTestFinished(() => void silent.close());
+  const { port } = silent.address() as { port: number };
+  const faults = ['disable', 'require'].map(async (mode) => {
+    const client = connect(`postgres://a:b@127.0.0.1:${port}/c?sslmode=${mode}`, 1);
+    onTestFinished(() => client.finish(0));
+    return await client`SELECT 1`.catch((error: Error) => error);
+  });
+  const [plain, secured] = await Promise.all(faults);
+  expect(plain).toMatchObject({ message: `write CONNECT_TIMEOUT 127.0.0.1:${port}` });
+  expect(secured).toMatchObject({ message: 'The server of PostgreSQL does not answer' });
+  for (const fault of [plain, secured]) expect(asDomainError(fault)).toMatchObject({ code: 'UNAVAILABLE' });
 });
 
 test('an encrypted connection on which nothing gets through can be given up like any other', async () => {

@@ -159,7 +159,8 @@ function socketOf({ host, port, path }: SocketAddress): Socket {
   const at = connections++ % host.length; // where there are several, the next time another
   const address = path ? { path } : { host: host[at] ?? 'localhost', port: port[at] ?? 5432, noDelay: true };
   const options = { ...address, writableHighWaterMark: turnBytes }; // which its types leave out
-  const socket = netConnect(options);
+  // Where nobody answers, the driver says who it was.
+  const socket = Object.assign(netConnect(options), { host: host[at], port: port[at] });
   sendTogether(socket);
   failWhenEnded(socket);
   return socket;

@@ -47,7 +47,15 @@ export async function encrypted(socket: Socket, { mode, host }: Encryption, time
     return withLastListener(secured);
   } catch (error) {
     socket.destroy(); // perhaps it has closed already
-    return new Socket().destroy(error as Error);
+    return new Socket().destroy(signal.aborted ? new Unanswered() : (error as Error));
+  }
+}
+
+class Unanswered extends Error {
+  readonly code = 'ETIMEDOUT';
+
+  constructor() {
+    super('The server of PostgreSQL does not answer');
   }
 }
 

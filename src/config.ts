@@ -130,6 +130,7 @@ function postgresFault(text: string): string | undefined {
   if (!isComplete || url.hash !== '' || url.search.includes('@')) {
     return `must be the URL of a PostgreSQL database, such as ${postgresExample}`;
   }
+  if (url.host.includes(',')) return 'must name one host: one that does not answer is not replaced by another';
   const { sslmode, ...others } = Object.groupBy(url.searchParams, ([name]) => name);
   const [unknown] = Object.keys(others);
   if (unknown !== undefined) return `must have no parameter ${unknown}: it takes sslmode alone`;

@@ -120,6 +120,10 @@ describe('what is refused', () => {
     [{ DATABASE_URL: 'postgres://x/y?sslmode=verify_full' }, `DATABASE_URL ${noMode}`],
     [{ DATABASE_URL: 'postgres://x/y?sslmode=' }, `DATABASE_URL ${noMode}`],
     [{ DATABASE_URL: 'postgres://x/y?sslmode=verify-full&sslmode=disable' }, `DATABASE_URL ${noMode}`],
+    [
+      { DATABASE_URL: 'postgres://a,b/y' },
+      'DATABASE_URL must name one host: one that does not answer is not replaced by another',
+    ],
     [{ DATABASE_URL: 'postgres://x/y#sslmode=require' }, `DATABASE_URL ${noPostgres}`],
     // The passwords here hold a ? and a # that are not escaped: nothing of them is told.
     [{ DATABASE_URL: 'postgres://a:5/b?secret@x/y' }, `DATABASE_URL ${noPostgres}`],

@@ -968,11 +968,11 @@ test('a migration waits for the works that have begun, and later ones of the old
   };
   const migrated = migrate(url, { migrations: [...migrations, next] });
   await untilWaiting(url, migrated);
-  const after = insert(late.id);
+  const after = expect(insert(late.id)).rejects.toMatchObject(unavailable);
   end.open();
   await before;
   expect(await migrated).toMatchObject({ applied: 1 });
-  await expect(after).rejects.toMatchObject(unavailable);
+  await after;
   const found = await clientOf(url)`SELECT account_id FROM found`;
   expect([...found]).toEqual([{ account_id: early.id }]);
   expect(await storage.read.conversations.count(late.id, {})).toBe(0);

@@ -31,7 +31,10 @@ export async function* followStream(
       const answer = await within(silentMs, silence.signal, async () => {
         const headers = { Accept: 'text/event-stream', Authorization: await credential.authorization() };
         const response = await send(`${url}/v1/events/stream${query}`, { headers, signal: silence.signal });
-        return response.ok && response.body !== null ? response.body : await errorOfResponse(response);
+        if (!response.ok || response.body === null) return await errorOfResponse(response);
+        // A network that wants a sign-in answers with a page.
+        if (!response.headers.get('Content-Type')?.includes('event-stream')) throw new Error();
+        return response.body;
       });
       if (answer instanceof ServiceError) {
         const isExpired = answer.code === 'UNAUTHENTICATED' && credential.isRenewable && refused++ === 0;

@@ -253,6 +253,26 @@ test.each([
   await events.return();
 });
 
+test('a follower over a stream waits longer and longer while something else answers in place of the service', async () => {
+  const server = await startTestServer();
+  onTestFinished(() => server.close());
+  const { secret } = await server.account();
+  const asked: number[] = [];
+  const through: typeof fetch = async (url, init) => {
+    asked.push(performance.now());
+    const page = new Response('<h1>Sign in to this network</h1>\n\n<form>\n\n', {
+      headers: { 'Content-Type': 'text/html' },
+    });
+    return asked.length <= 3 ? page : await fetch(url, init);
+  };
+  const { eventCursor: after } = await new Client({ url: server.url, credential: secret }).call('getAccount');
+  await new Client({ url: server.url, credential: secret }).call('createConversation', {});
+  const events = new Client({ url: server.url, credential: secret, fetch: through }).follow({ after });
+  expect(await events.next()).toMatchObject({ value: { type: 'conversation.started' } });
+  expect((asked[3] ?? 0) - (asked[2] ?? 0)).toBeGreaterThan(490); // a second, at random half of it
+  await events.return();
+});
+
 test('a follower over a socket that asks too much of an event is told where it can go on after it', async () => {
   const server = await startTestServer();
   onTestFinished(() => server.close());

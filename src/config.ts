@@ -124,13 +124,14 @@ const sslModes = ['disable', 'prefer', 'require', 'verify-full'];
 
 /** The driver makes of a parameter that it does not know a setting of each connection, so a typo would not be noticed. */
 function postgresFault(text: string): string | undefined {
+  const [, hosts = ''] = /^\w+:\/\/(?:[^/?#]*@)?([^/?#]*)/.exec(text) ?? [];
+  if (/,|%2c/i.test(hosts)) return 'must name one host: one that does not answer is not replaced by another';
   const url = isPostgres(text) && URL.canParse(text) ? new URL(text) : undefined;
   const isComplete = url !== undefined && url.host !== '' && url.pathname.length > 1;
   // An @ behind the ? is that of a password which is not escaped; it must not be shown.
   if (!isComplete || url.hash !== '' || url.search.includes('@')) {
     return `must be the URL of a PostgreSQL database, such as ${postgresExample}`;
   }
-  if (url.host.includes(',')) return 'must name one host: one that does not answer is not replaced by another';
   const { sslmode, ...others } = Object.groupBy(url.searchParams, ([name]) => name);
   const [unknown] = Object.keys(others);
   if (unknown !== undefined) return `must have no parameter ${unknown}: it takes sslmode alone`;

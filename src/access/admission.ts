@@ -118,13 +118,12 @@ export class Admission {
   /**
    * Refuses a request that has waited, if there is nobody to answer any more: its client has gone, or its credential has
    * ended, which is looked up if that could be seen by now.
-   * @param sinceMs when that was looked up before, by `performance.now()`
    * @throws BAD_REQUEST, UNAUTHENTICATED
    */
-  async refuseLate(context: AdmissionContext, sinceMs = context.startedMs): Promise<void> {
+  async refuseLate(context: AdmissionContext): Promise<void> {
     refuseGone(context);
-    const { caller } = context;
-    if (caller !== undefined && performance.now() - sinceMs > revocationMs) await this.refuseEnded(caller);
+    const { caller, startedMs } = context;
+    if (caller !== undefined && performance.now() - startedMs > revocationMs) await this.refuseEnded(caller);
   }
 
   /**
@@ -139,12 +138,11 @@ export class Admission {
     context.caller = caller;
     refuseGone(context);
     if (await this.#waited(context, caller)) await this.refuseLate(context);
-    const sinceMs = performance.now();
     const spend = (): Awaitable<Charge> => this.#spend(caller, 1);
     await this.#charge(context, caller, () =>
       arrival.origin === undefined ? spend() : this.refuseForeignPage(caller, arrival).then(spend),
     );
-    await this.refuseLate(context, sinceMs); // it may have waited for others who write, as a revocation does
+    await this.refuseLate(context); // it may have waited for others who write, as a revocation does
     return caller;
   }
 

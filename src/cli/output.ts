@@ -1,3 +1,4 @@
+import { fstatSync, writeFileSync } from 'node:fs';
 import { styleText } from 'node:util';
 import type { Command } from 'commander';
 
@@ -12,11 +13,25 @@ export function print(data: unknown, { json }: { json?: boolean }, forPeople: ()
  */
 export function printText(text: string): void {
   if (!process.stdout.listeners('error').includes(onUnwritten)) process.stdout.on('error', onUnwritten);
-  console.log(text);
+  const { fd } = process.stdout as { readonly fd?: number }; // a thread has none
+  if (fd !== undefined && fstatSync(fd).isFile()) printToFile(fd, `${text}\n`);
+  else console.log(text);
 }
 
+/** On a disk with little room, Node writes the beginning of a text to its standard output and says nothing of the rest. */
+function printToFile(fd: number, text: string): void {
+  try {
+    writeFileSync(fd, text);
+  } catch (error) {
+    onUnwritten(error as NodeJS.ErrnoException);
+  }
+}
+
+let isTold = false;
+
 function onUnwritten({ code, message }: NodeJS.ErrnoException): void {
-  if (code === 'EPIPE') return;
+  if (code === 'EPIPE' || isTold) return;
+  isTold = true;
   console.error(inRed(`What was printed could not be written: ${message}.`));
   process.exitCode = 1;
 }

@@ -62,7 +62,7 @@ export async function run(argv: readonly string[]): Promise<void> {
     // Commander has printed its own, which are not all mistakes: --help is one.
     const isPrinted = error instanceof CommanderError;
     if (!isPrinted) console.error(inRed(explain(error)));
-    process.exitCode = isPrinted ? error.exitCode : 1;
+    process.exitCode ||= isPrinted ? error.exitCode : 1;
   }
 }
 

@@ -96,7 +96,7 @@ export async function readSchema(caller: Caller): Promise<GraphQLSchema> {
 /** What a proxy answers in place of the service may be no JSON. */
 function parsed(text: string): object {
   try {
-    return JSON.parse(text);
+    return JSON.parse(text) ?? {};
   } catch {
     return {};
   }

@@ -115,9 +115,9 @@ export function useGraphQL(
       return { operations, units: 1 };
     }
     let units = 0;
+    beginStretch(http);
     for (const params of asked) {
-      // To look at a large one takes as long as a request of its own.
-      if (operations.size > 0) await scheduler.step(callerOf(http).account.id);
+      await letOthersIn(http); // to look at a large one takes as long as a request of its own
       const [clean, operation] = await judgeOperation(params, http, budget);
       operations.set(clean, operation);
       units += operation.verdict.units;
@@ -150,8 +150,9 @@ export function useGraphQL(
    */
   async function written(results: readonly ExecutionResult[], http: RequestContext) {
     const all: { stringify: () => string }[] = [];
+    beginStretch(http);
     for (const result of results) {
-      if (result.errors !== undefined && all.length > 0) await scheduler.step(callerOf(http).account.id);
+      await letOthersIn(http);
       const text = String(resultReply(present(result, http), 'application/json').body);
       all.push({ stringify: () => text });
     }
@@ -222,6 +223,7 @@ export function useGraphQL(
         serverContext.leaveRoom = await enterRoom(callerOf(http).account.id, budget);
         http.res.once('close', serverContext.leaveRoom);
         await admission.chargeFor(units, http);
+        beginStretch(http);
         const params = [...operations.keys()];
         return isBatch ? params : (params[0] as GraphQLParams);
       });
@@ -242,7 +244,15 @@ export function useGraphQL(
       else {
         setExecuteFn(async (args: ExecutionArgs) => {
           // All of a batch begin at once, and each may be compiled first.
-          if (request.isBatch && request.budget?.needsTurn) await scheduler.step(callerOf(request.http).account.id);
+          const turn = request.isBatch ? letOthersIn(request.http) : undefined;
+          if (turn !== undefined) {
+            try {
+              await turn;
+              await admission.refuseLate(request.http);
+            } catch (error) {
+              return { errors: [asGraphQLError(error)] };
+            }
+          }
           return withCostIfAsked(await run(documents.of(args.document), args), request);
         });
       }
@@ -343,6 +353,21 @@ function refuseUnstreamed({ req, http, isBatch }: YogaContext): void {
 }
 
 /** The errors that the operation of a context is refused with. */
+/** For how long a batch is worked on before others have their turn. */
+const stretchMs = 2;
+/** Since when it is worked on. */
+const stretches = new WeakMap<RequestContext, number>();
+
+function beginStretch(http: RequestContext): void {
+  stretches.set(http, performance.now());
+}
+
+/** @returns undefined if this request has not been worked on for long, so that it may go on at once */
+function letOthersIn(http: RequestContext): Promise<void> | undefined {
+  if (performance.now() - (stretches.get(http) ?? 0) < stretchMs) return undefined;
+  return scheduler.step(callerOf(http).account.id).then(() => beginStretch(http));
+}
+
 function refusalsOf({ operations, params }: YogaContext): GraphQLError[] {
   return [...(operations?.get(params)?.verdict.errors ?? [])];
 }

@@ -75,7 +75,7 @@ export class Selections {
     if (this.#collected > maxCollected) {
       throw new DomainError(
         'QUERY_TOO_COMPLEX',
-        `With its fragments in place, for each type of an interface, the operation has more than ${inThousands(maxCollected)} fields.`,
+        `With its fragments in place, for each type of an interface, the operation has more than ${inThousands(maxCollected)} fields. Ask for fewer of each event.`,
       );
     }
     for (const selection of selections) {

@@ -58,6 +58,7 @@ export class Exchange implements Handler {
       if (leave === undefined) {
         throw noRoom('Too many calls of the account are waiting; send this one again.');
       }
+      await admission.refuseLate(this.#http); // it may have waited
       const text = await callTool(tool, {
         ports,
         caller: this.#caller,

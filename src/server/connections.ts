@@ -307,8 +307,13 @@ export class Connections {
   #limitUnfinished(): void {
     this.#acceptedSinceCheck = 0;
     const begun = begunOn(this.#server);
-    const unfinished = [...this.#open].filter((entry) => (isIdle(entry) ? begun.has(entry[0]) : isArriving(entry)));
-    this.#close(mostCrowded(unfinished, unfinished.length - this.#limits.unfinished));
+    const all = [...this.#open];
+    const unfinished = all.filter((entry) => (isIdle(entry) ? begun.has(entry[0]) : isArriving(entry)));
+    const behindOthers = all.filter(isArrivingBehind);
+    const excess = unfinished.length + behindOthers.length - this.#limits.unfinished;
+    this.#close(mostCrowded(unfinished, excess));
+    // Without a word: it would be taken for the answer to the request that is being done.
+    for (const [socket] of mostCrowded(behindOthers, excess - unfinished.length)) socket.destroy();
   }
 
   /** Whoever has begun a request is told why it is not answered. */
@@ -354,14 +359,19 @@ function isIdle([, { unanswered }]: Entry): boolean {
   return unanswered.length === 0;
 }
 
+/** Whether the last request on a connection has not arrived completely, and none before it is being done. */
+function isArriving(entry: Entry): boolean {
+  const [, { unanswered }] = entry;
+  return unanswered.at(-1)?.req.complete === false && !isArrivingBehind(entry);
+}
+
 /**
- * Whether the last request on a connection has not arrived completely. If one before it is being done, the connection does
- * not only wait for its client, who would take a refusal for the answer to that one.
+ * Whether the last request on a connection has not arrived completely, while one before it is being done. So the connection
+ * does not only wait for its client, who would take a refusal for the answer to that one.
  */
-function isArriving([, { unanswered }]: Entry): boolean {
+function isArrivingBehind([, { unanswered }]: Entry): boolean {
   const [first] = unanswered;
-  const isDoing = first?.req.complete === true && !first.res.headersSent;
-  return unanswered.at(-1)?.req.complete === false && !isDoing;
+  return unanswered.at(-1)?.req.complete === false && first?.req.complete === true && !first.res.headersSent;
 }
 
 /**

@@ -92,7 +92,11 @@ export class StatusProbes {
 
   #currentBacklog(nowMs: number): Promise<DeliveryBacklog | undefined> {
     if (this.#backlog === undefined || performance.now() - this.#backlog.atMs > countMaxAgeMs) {
-      this.#backlog = { value: this.#countBacklog(nowMs), atMs: performance.now() };
+      const counted = { value: this.#countBacklog(nowMs), atMs: Number.POSITIVE_INFINITY };
+      void counted.value.then(() => {
+        counted.atMs = performance.now();
+      });
+      this.#backlog = counted;
     }
     return this.#backlog.value;
   }

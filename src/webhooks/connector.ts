@@ -32,8 +32,8 @@ export function guardedConnector(
       else callback(null, first.address, first.family);
     });
   };
-  // Of several addresses the next is tried after that. Node's half second is less than a lost packet takes to be sent again.
-  const autoSelectFamilyAttemptTimeout = Math.ceil(connectMs / 3);
+  // Of several addresses the next is tried after that. Node's default is less than a lost packet takes to be sent again.
+  const autoSelectFamilyAttemptTimeout = Math.ceil(connectMs / 4);
   const connect = buildConnector({
     timeout: connectMs,
     lookup: guarded,

@@ -1,6 +1,6 @@
 import { spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { chmodSync, existsSync, mkdirSync, readdirSync, statSync, writeFileSync } from 'node:fs';
+import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { type AddressInfo, createServer } from 'node:net';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -177,6 +177,16 @@ test.skipIf(!existsSync('/dev/full')).each(['--version', 'account list', 'accoun
     });
   },
 );
+
+test('nor is half of a text taken for the whole of it, as on a disk with little room', async () => {
+  const file = join(temporaryFolder(), 'help.txt');
+  const { code, stderr } = await run(['--help'], { before: `trap '' XFSZ; ulimit -f 1; exec > ${file}` });
+  expect({ code, stderr }).toEqual({
+    code: 1,
+    stderr: 'What was printed could not be written: EFBIG: file too large, write.\n',
+  });
+  expect(readFileSync(file, 'utf8').length).toBeGreaterThan(0);
+});
 
 test('--version prints the version', async () => {
   expect(await run(['--version'])).toEqual({ code: 0, stdout: `${manifest.version}\n`, stderr: '' });

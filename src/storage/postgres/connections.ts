@@ -149,18 +149,15 @@ interface SocketAddress {
   readonly path: string | false | undefined;
 }
 
-let connections = 0;
-
 /**
  * Begins to connect, as the driver would, but for Nagle's algorithm: with it, statements that are sent while an answer is
  * awaited wait for that answer.
  */
-function socketOf({ host, port, path }: SocketAddress): Socket {
-  const at = connections++ % host.length; // where there are several, the next time another
-  const address = path ? { path } : { host: host[at] ?? 'localhost', port: port[at] ?? 5432, noDelay: true };
+function socketOf({ host: [host = 'localhost'], port: [port = 5432], path }: SocketAddress): Socket {
+  const address = path ? { path } : { host, port, noDelay: true };
   const options = { ...address, writableHighWaterMark: turnBytes }; // which its types leave out
   // Where nobody answers, the driver says who it was.
-  const socket = Object.assign(netConnect(options), { host: host[at], port: port[at] });
+  const socket = Object.assign(netConnect(options), { host, port });
   sendTogether(socket);
   failWhenEnded(socket);
   return socket;

@@ -245,6 +245,24 @@ test('a request that is being done gets its own answer, also where one behind it
   expect({ status, body: JSON.parse(body) }).toMatchObject({ status: 201, body: { subject: 'whole' } });
 });
 
+test('unfinished requests are bounded also behind others that are being done: their connections are cut without a word', async () => {
+  const server = await start({ unfinished: 2 });
+  const { secret } = await server.account();
+  const headers = { Authorization: `Bearer ${secret}`, 'Content-Type': 'application/json' };
+  const release = await server.holdWrites();
+  const wires: Wire[] = [];
+  for (let count = 0; count < 5; count++) {
+    const wire = openWire(server.url);
+    await wire.send(requestText('POST', '/v1/conversations', { headers, body: '{"subject":"whole"}' }));
+    await wire.send(requestText('POST', '/v1/conversations', { headers: { ...headers, 'Content-Length': '1000' } }));
+    wires.push(wire);
+  }
+  await Promise.all(wires.slice(0, 3).map(({ ended }) => ended)); // those that began first
+  await release();
+  for (const wire of wires.slice(0, 3)) await expect(wire.response()).rejects.toThrow('The connection ended after ""');
+  for (const wire of wires.slice(3)) expect((await wire.response()).status).toBe(201);
+});
+
 test('who is refused to make room is told so under the id of the request', async () => {
   const server = await start({ connections: 1 });
   const { secret } = await server.account();

@@ -72,12 +72,12 @@ function judgeMs(query: string): number {
   });
 }
 
-test('to see how large an operation is takes no longer for an interface, whose types are many', () => {
+longTest('to see how large an operation is takes no longer for an interface, whose types are many', () => {
   const ofInterface = `${queryOf(many(21, (i) => `x${i}: events(first: 1) { nodes { ...F } }`))} ${manyLeaves('Event')}`;
   expect(judgeMs(ofInterface)).toBeLessThan(3 * judgeMs(large));
 });
 
-test('to see how large introspection is takes no longer for many fields, once they are too much together', () => {
+longTest('to see how large introspection is takes no longer for many fields, once they are too much together', () => {
   const introspection = (count: number): string =>
     queryOf(many(count, (i) => `x${i}: __schema { types { fields { name } } }`));
   expect(judgeMs(introspection(120))).toBeLessThan(3 * judgeMs(introspection(20)));

@@ -134,7 +134,7 @@ test('the time is injected: the clock is read in server/clock.ts alone', () => {
 const measuring: Readonly<Record<string, readonly string[]>> = {
   'how long work has held the event loop or the disk': [
     'domain/time-budget.ts',
-    'graphql/plugin.ts',
+    'graphql/batch-turns.ts',
     'graphql/socket/fan-out.ts',
     'maintenance.ts',
     'runtime/scheduler.ts',

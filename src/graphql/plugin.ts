@@ -17,9 +17,9 @@ import type { RequestContext } from '../http/request-context.ts';
 import type { RequestLog } from '../http/request-log.ts';
 import type { Reply, Responder } from '../http/respond.ts';
 import type { ConnectionTimings } from '../http/timings.ts';
-import { scheduler } from '../runtime/scheduler.ts';
 import { wantsPage, withoutWeights } from './accept.ts';
 import { AnswerBudget, maxEventBytes } from './answer-budget.ts';
+import { BatchTurns } from './batch-turns.ts';
 import type { GraphQLContext } from './builder.ts';
 import { type ContextOptions, OperationContext } from './context.ts';
 import { withCost } from './cost.ts';
@@ -48,6 +48,8 @@ interface YogaContext extends ServerContext {
   readonly params: GraphQLParams;
   isBatch?: boolean;
   budget?: AnswerBudget;
+  /** Of a batch, while its operations run. */
+  turns?: BatchTurns;
   /** To be called when the answer has been written. */
   leaveRoom?: () => void;
   /** By the parameters of each. */
@@ -115,9 +117,9 @@ export function useGraphQL(
       return { operations, units: 1 };
     }
     let units = 0;
-    beginStretch(http);
+    const turns = new BatchTurns(callerOf(http).account.id);
     for (const params of asked) {
-      await letOthersIn(http); // to look at a large one takes as long as a request of its own
+      await turns.next();
       const [clean, operation] = await judgeOperation(params, http, budget);
       operations.set(clean, operation);
       units += operation.verdict.units;
@@ -150,9 +152,9 @@ export function useGraphQL(
    */
   async function written(results: readonly ExecutionResult[], http: RequestContext) {
     const all: { stringify: () => string }[] = [];
-    beginStretch(http);
+    const turns = new BatchTurns(callerOf(http).account.id);
     for (const result of results) {
-      await letOthersIn(http);
+      await turns.next();
       const text = String(resultReply(present(result, http), 'application/json').body);
       all.push({ stringify: () => text });
     }
@@ -223,7 +225,7 @@ export function useGraphQL(
         serverContext.leaveRoom = await enterRoom(callerOf(http).account.id, budget);
         http.res.once('close', serverContext.leaveRoom);
         await admission.chargeFor(units, http);
-        beginStretch(http);
+        if (isBatch) serverContext.turns = new BatchTurns(callerOf(http).account.id);
         const params = [...operations.keys()];
         return isBatch ? params : (params[0] as GraphQLParams);
       });
@@ -244,7 +246,7 @@ export function useGraphQL(
       else {
         setExecuteFn(async (args: ExecutionArgs) => {
           // All of a batch begin at once, and each may be compiled first.
-          const turn = request.isBatch ? letOthersIn(request.http) : undefined;
+          const turn = request.turns?.next();
           if (turn !== undefined) {
             try {
               await turn;
@@ -353,21 +355,6 @@ function refuseUnstreamed({ req, http, isBatch }: YogaContext): void {
 }
 
 /** The errors that the operation of a context is refused with. */
-/** For how long a batch is worked on before others have their turn. */
-const stretchMs = 2;
-/** Since when it is worked on. */
-const stretches = new WeakMap<RequestContext, number>();
-
-function beginStretch(http: RequestContext): void {
-  stretches.set(http, performance.now());
-}
-
-/** @returns undefined if this request has not been worked on for long, so that it may go on at once */
-function letOthersIn(http: RequestContext): Promise<void> | undefined {
-  if (performance.now() - (stretches.get(http) ?? 0) < stretchMs) return undefined;
-  return scheduler.step(callerOf(http).account.id).then(() => beginStretch(http));
-}
-
 function refusalsOf({ operations, params }: YogaContext): GraphQLError[] {
   return [...(operations?.get(params)?.verdict.errors ?? [])];
 }

@@ -64,16 +64,15 @@ function addCopying(sample: Element): void {
     button.ariaLabel = `${word}: ${name}`;
   };
   say('Copy');
-  async function copy(text: string, from: Element): Promise<void> {
+  button.addEventListener('click', async () => {
     try {
-      await navigator.clipboard.writeText(text);
+      await navigator.clipboard.writeText(code.textContent);
       say('Copied');
       setTimeout(() => say('Copy'), 2_000);
     } catch {
-      getSelection()?.selectAllChildren(from); // over http, a page of another machine has no clipboard
+      getSelection()?.selectAllChildren(code); // over http, a page of another machine has no clipboard
     }
-  }
-  button.addEventListener('click', () => void copy(code.textContent, code));
+  });
   sample.append(button);
 }
 

@@ -13,7 +13,7 @@ import { temporaryFolder } from '../support/files.ts';
 import { putMigrated } from '../support/migrated-file.ts';
 import { migrations } from '../support/older-file.ts';
 import { storedAccount } from '../support/samples.ts';
-import { startTestServer, type TestServer, type TestServerOptions } from '../support/server.ts';
+import { startTestServer, type TestAccount, type TestServer, type TestServerOptions } from '../support/server.ts';
 import { until } from '../support/wait.ts';
 import { anywhere } from '../support/webhook-policy.ts';
 import { sceneOf, startConversation } from '../support/webhooks.ts';
@@ -370,7 +370,18 @@ describe('what must not be forgotten is taken over from the database that was th
     },
   );
 
-  test('keys that were revoked', async () => {
+  test.each([
+    ['', 1, async () => {}],
+    [
+      ', of which the database knows no more, since a thousand others have ended',
+      0,
+      async (server: TestServer, client: TestAccount) => {
+        await client.rest('POST', '/api-keys', { body: { name: 'later' } });
+        const ended = { kept: 0, limit: 1_000 };
+        await server.storage.write(async (tx) => tx.apiKeys.removeEnded(client.account.id, clock.nowMs, ended));
+      },
+    ],
+  ])('keys that were revoked%s', async (_, count, after) => {
     const path = join(temporaryFolder(), 'a.db');
     const file = join(temporaryFolder(), 'b.db');
     const first = await startTestServer({ clock, databasePath: await putMigrated(path) });
@@ -378,27 +389,9 @@ describe('what must not be forgotten is taken over from the database that was th
     const { body: leaked } = await client.rest('POST', '/api-keys', { body: { name: 'leaked' } });
     snapshot(path, file);
     await client.rest('DELETE', `/api-keys/${leaked.id}`);
+    await after(first, client);
     await first.close();
-    await restored(path, file);
-    const second = await start(path);
-    expect((await second.clientFor(leaked.secret).rest('GET', '/account')).status).toBe(401);
-    expect((await second.clientFor(client.secret).rest('GET', '/account')).status).toBe(200);
-  });
-
-  test('keys that were revoked, of which the database knows no more, since a thousand others have ended', async () => {
-    const path = join(temporaryFolder(), 'a.db');
-    const file = join(temporaryFolder(), 'b.db');
-    const first = await startTestServer({ clock, databasePath: await putMigrated(path) });
-    const client = await first.account();
-    const { body: leaked } = await client.rest('POST', '/api-keys', { body: { name: 'leaked' } });
-    snapshot(path, file);
-    await client.rest('DELETE', `/api-keys/${leaked.id}`);
-    await client.rest('POST', '/api-keys', { body: { name: 'later' } });
-    await first.storage.write(async (tx) =>
-      tx.apiKeys.removeEnded(client.account.id, clock.nowMs, { kept: 0, limit: 1_000 }),
-    );
-    await first.close();
-    expect(query(path, `SELECT count(*) FROM api_keys WHERE name = 'leaked'`)).toBe(0);
+    expect(query(path, `SELECT count(*) FROM api_keys WHERE name = 'leaked'`)).toBe(count);
     await restored(path, file);
     const second = await start(path);
     expect((await second.clientFor(leaked.secret).rest('GET', '/account')).status).toBe(401);

@@ -1,4 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { revokeApiKey } from '../../src/domain/api-keys.ts';
+import { operatorOf } from '../../src/domain/caller.ts';
 import { AnswerBudget } from '../../src/graphql/answer-budget.ts';
 import { PreparedDocument } from '../../src/graphql/documents.ts';
 import { judge } from '../../src/graphql/requests.ts';
@@ -6,6 +8,7 @@ import { schema } from '../../src/graphql/schema.ts';
 import { cpuMsOf, longestTurnMs } from '../support/cpu-time.ts';
 import { longTest } from '../support/effort.ts';
 import { startTestServer, type TestAccount, type TestServer } from '../support/server.ts';
+import { eventually } from '../support/wait.ts';
 
 // However much one query asks for, others are served in between: the event loop turns.
 
@@ -108,6 +111,34 @@ test.each([
     least = Math.min(least, longestMs / ((user + system) / 1_000));
   }
   expect(least).toBeLessThan(mostShareOfBatch);
+});
+
+test('an operation of a batch does not run if its credential is revoked while it waits for its turn', async () => {
+  const { ports } = server.app;
+  const { body: key } = await client.rest('POST', '/api-keys', { body: { name: 'short-lived' } });
+  const late = 'mutation { createConversation(input: { subject: "late" }) { eventCursor } }';
+  const batch = [...Array.from({ length: 9 }, () => ({ query: large })), { query: late }];
+  const remaining = async (): Promise<number> => (await ports.limiter.peek(client.account)).remaining;
+  const before = await remaining();
+  let isOver = false;
+  const answer = server
+    .clientFor(key.secret)
+    .post(batch)
+    .finally(() => {
+      isOver = true;
+    });
+  // Another account has each other turn, and takes long in it.
+  const others = (async () => {
+    while (!isOver) {
+      await ports.turns.step('another account');
+      for (const startedMs = performance.now(); performance.now() - startedMs < 30; );
+    }
+  })();
+  await eventually(remaining, (left) => left === before - batch.length); // so it has been admitted
+  await revokeApiKey.execute(ports, operatorOf(client.account), { id: key.id });
+  const { body } = await answer;
+  await others;
+  expect(body.at(-1)).toMatchObject({ errors: [{ extensions: { code: 'UNAUTHENTICATED' } }] });
 });
 
 const tenThousandPages = (field: string): string =>

@@ -93,9 +93,9 @@ export function conversationReads(db: Statements): ConversationReads {
     open: async (accountId, id, { count, maxCount, maxBytes }) => {
       const row = await open.get({ accountId, id, count, maxCount, maxBytes });
       if (row === undefined) return undefined;
-      const { positions, messages, ...conversation } = row;
+      const { positions, messages } = row;
       return {
-        conversation: toConversation(conversation),
+        conversation: toConversation(row),
         readPositions: toReadPositions(fromJson(positions)),
         ...(messages !== null && { messages: fromJson(messages).map((message) => toMessage(message, id)) }),
       };
@@ -112,7 +112,7 @@ export function conversationReads(db: Statements): ConversationReads {
       const page = sliceOf(await lists.page(accountId, query), query.limit, (row) => row);
       return {
         ...page,
-        items: page.items.map(({ positions, ...row }) => toConversation(row)),
+        items: page.items.map(toConversation),
         readPositions: page.items.map(({ positions }) => toReadPositions(fromJson(positions))),
       };
     },

@@ -73,11 +73,10 @@ export function conversationReads(db: Statements): ConversationReads {
     (accountId: string, id: string, { count, maxCount, maxBytes }: NewestMessages): OpenedConversation | undefined => {
       const found = findWithKey.get({ accountId, id });
       if (found === undefined) return undefined;
-      const { key, ...row } = found;
-      const { messageCount, contentBytes } = row;
+      const { key, messageCount, contentBytes } = found;
       const isSmall = Math.min(messageCount, count) <= maxCount && contentBytes <= maxBytes;
       return {
-        conversation: toConversation(row),
+        conversation: toConversation(found),
         readPositions: toReadPositions(readPositions.all({ conversationKey: key })),
         ...(isSmall && { messages: messages({ key, id }, messageCount - count) }),
       };

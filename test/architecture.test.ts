@@ -133,6 +133,7 @@ test('the time is injected: the clock is read in server/clock.ts alone', () => {
  */
 const measuring: Readonly<Record<string, readonly string[]>> = {
   'how long work has held the event loop or the disk': [
+    'access/sessions.ts',
     'domain/time-budget.ts',
     'graphql/batch-turns.ts',
     'graphql/socket/fan-out.ts',

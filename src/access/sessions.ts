@@ -1,4 +1,5 @@
 import type { ServerResponse } from 'node:http';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { bindingOf, type Caller, isBound } from '../domain/caller.ts';
 import { DomainError } from '../domain/errors.ts';
 import type { Clock } from '../domain/ports.ts';
@@ -14,6 +15,8 @@ const maxBoundSessions = maxSessions / 2;
 const maxSessionsOfBinding = 20;
 /** Interval of the check for expired credentials, and for revocations that were not notified. */
 const checkMs = 1_000;
+/** How long credentials are looked up in one turn of the event loop: what SQLite answers does not let it turn. */
+const lookingMs = 5;
 
 /** Why the service ended a session. */
 export type EndReason = 'credential' | 'shutdown';
@@ -36,6 +39,9 @@ export class Sessions {
   /** Whether the credential of a session could not be looked up when it was opened. */
   #hasUnchecked = false;
   #isFailing = false;
+  #isLooking = false;
+  /** Whether there may be more revocations than those that are being looked for. */
+  #mustLook = false;
   #stop: (() => void) | undefined;
   #closing = false;
 
@@ -66,7 +72,7 @@ export class Sessions {
     this.#start();
     if (this.#closing) queueMicrotask(() => this.#end(session, caller, 'shutdown'));
     // The credential may have been revoked after it was checked and before it was watched.
-    else this.#endRevoked([[session, caller]]).catch((error: unknown) => this.#failed(error));
+    else void this.#endRevoked([[session, caller]]);
     return true;
   }
 
@@ -145,13 +151,26 @@ export class Sessions {
     }
   }
 
-  /** Costs one statement while no key of any account was revoked. It is done again soon, so it is reported once if it fails. */
+  /** Never two at a time, which could pile up: another one begins when the first is over. */
   async #lookForRevocations(): Promise<void> {
+    this.#mustLook = true;
+    if (this.#isLooking) return;
+    this.#isLooking = true;
+    while (this.#mustLook) {
+      this.#mustLook = false;
+      await this.#lookOnce();
+    }
+    this.#isLooking = false;
+  }
+
+  /** Costs one statement while no key of any account was revoked. It is done again soon, so it is reported once if it fails. */
+  async #lookOnce(): Promise<void> {
     const hadUnchecked = this.#hasUnchecked;
     this.#hasUnchecked = false;
     try {
       const revocations = await this.#storage.read.apiKeys.revocations();
-      if (hadUnchecked || revocations !== this.#revocations) await this.#endRevoked(this.#all());
+      const mustCheck = hadUnchecked || revocations !== this.#revocations;
+      if (mustCheck && !(await this.#endRevoked(this.#all()))) return;
       this.#revocations = revocations;
       this.#isFailing = false;
     } catch (error) {
@@ -166,14 +185,28 @@ export class Sessions {
     this.#isFailing = true;
   }
 
-  async #endRevoked(sessions: readonly (readonly [Session, Caller])[]): Promise<void> {
-    const byKey = Map.groupBy(sessions, ([, caller]) => caller.keyId);
-    for (const [keyId, ofKey] of byKey) {
-      const accountId = ofKey[0]?.[1].account.id ?? '';
-      const key = await this.#storage.read.apiKeys.find(accountId, keyId);
-      if (key !== undefined && key.revokedAt === null) continue;
-      for (const [session, caller] of ofKey) this.#end(session, caller, 'credential');
+  /** @returns whether every credential could be looked up: one account's failure keeps none of another from ending */
+  async #endRevoked(sessions: readonly (readonly [Session, Caller])[]): Promise<boolean> {
+    let isComplete = true;
+    let sinceMs = performance.now();
+    for (const [accountId, ofAccount] of Map.groupBy(sessions, ([, caller]) => caller.account.id)) {
+      if (performance.now() - sinceMs > lookingMs) {
+        await nextTurn();
+        sinceMs = performance.now();
+      }
+      try {
+        const keyIds = [...new Set(ofAccount.map(([, { keyId }]) => keyId))];
+        const keys = await this.#storage.read.apiKeys.findMany(accountId, keyIds);
+        const live = new Set(keys.flatMap((key) => (key?.revokedAt === null ? key.id : [])));
+        for (const [session, caller] of ofAccount) {
+          if (!live.has(caller.keyId)) this.#end(session, caller, 'credential');
+        }
+      } catch (error) {
+        isComplete = false;
+        this.#failed(error);
+      }
     }
+    return isComplete;
   }
 }
 

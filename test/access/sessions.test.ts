@@ -1,0 +1,51 @@
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { createAccount } from '../../src/domain/accounts.ts';
+import { revokeApiKey } from '../../src/domain/api-keys.ts';
+import { operatorOf } from '../../src/domain/caller.ts';
+import { startTestServer, type TestServer } from '../support/server.ts';
+import { RawSocket } from '../support/subscribe.ts';
+
+// Sockets end with the key they were opened with, however many others are open.
+
+let server: TestServer;
+
+beforeAll(async () => {
+  server = await startTestServer();
+});
+afterAll(() => server.close());
+
+test('while the keys of thousands of sockets are looked up, others are served', async () => {
+  const { ports, sessions } = server.app;
+  const made = await Promise.all(
+    Array.from({ length: 3_000 }, (_, index) => createAccount(ports, { name: `account ${index}`, plan: 'trial' })),
+  );
+  const ended = made.map(({ account, apiKey }) => {
+    const caller = { ...operatorOf(account), keyId: apiKey.id };
+    return new Promise<void>((resolve) => {
+      sessions.open(caller, { endSession: () => resolve() });
+    });
+  });
+  // Until then they are looked at because they are new.
+  await new Promise((resolve) => setTimeout(resolve));
+  let turns = 0;
+  const turn = (): void => {
+    turns++;
+    setImmediate(turn);
+  };
+  const firstEnded = ended[0]?.then(() => turn());
+  const revoked = [made[0], made.at(-1)].map(async (each) => {
+    if (each !== undefined) await revokeApiKey.execute(ports, operatorOf(each.account), { id: each.apiKey.id });
+  });
+  await Promise.all([...revoked, firstEnded, ended.at(-1)]);
+  expect(turns).toBeGreaterThan(1);
+});
+
+test('a key that cannot be looked up keeps no other from ending', async () => {
+  const [broken, ending] = [await server.account(), await server.account()];
+  await new RawSocket(server.url).init(broken.secret);
+  const socket = await new RawSocket(server.url).init(ending.secret);
+  const { body } = await ending.rest('GET', '/api-keys');
+  await server.query("UPDATE api_keys SET scopes = 'none' WHERE account_id = ?", broken.account.id);
+  expect((await ending.rest('DELETE', `/api-keys/${body.data[0].id}`)).status).toBe(204);
+  expect((await socket.closed).code).toBe(4403);
+});

@@ -91,6 +91,7 @@ export class FairQueue<T> {
       else this.#byAccount.set(accountId, left);
     }
     this.#size -= removed.length;
+    if (this.#size === 0) this.#owed.clear();
     return removed;
   }
 }

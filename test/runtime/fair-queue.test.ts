@@ -73,3 +73,13 @@ test('items can be removed from the middle', () => {
   expect(queue.size).toBe(2);
   expect(takeAll(queue)).toEqual(['a2', 'c1']);
 });
+
+test('nobody is passed over for turns from before the queue was emptied, also by removing what waited', () => {
+  const queue = queueOf(['a', 'a1'], ['a', 'a2']);
+  expect(queue.take()).toBe('a1');
+  queue.charge('a', 2);
+  expect(queue.removeWhere(() => true)).toEqual(['a2']);
+  for (const item of ['a3', 'a4']) queue.push('a', item);
+  for (const item of ['b1', 'b2']) queue.push('b', item);
+  expect(takeAll(queue)).toEqual(['a3', 'b1', 'a4', 'b2']);
+});

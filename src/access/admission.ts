@@ -48,7 +48,7 @@ export interface AdmissionOptions {
   readonly tokens: Tokens;
   readonly origins: Origins;
   readonly trustedProxies: number;
-  /** Called when the last use of a key could not be stored. */
+  /** Called when the last use of a key, or the return of a unit, could not be stored. */
   readonly onError: (error: unknown) => void;
 }
 
@@ -142,8 +142,26 @@ export class Admission {
     await this.#charge(context, caller, () =>
       arrival.origin === undefined ? spend() : this.refuseForeignPage(caller, arrival).then(spend),
     );
-    await this.refuseLate(context); // it may have waited for others who write, as a revocation does
+    await this.#refuseCharged(context, caller);
     return caller;
+  }
+
+  /**
+   * Refuses a request that may have waited to be charged for others who write, as a revocation does: it then costs nothing.
+   * @throws as `refuseLate`
+   */
+  async #refuseCharged(context: AdmissionContext, caller: Caller): Promise<void> {
+    try {
+      await this.refuseLate(context);
+    } catch (error) {
+      const { charged } = context;
+      if (charged === undefined || !(error instanceof DomainError) || error.code !== 'UNAUTHENTICATED') throw error;
+      context.charged = undefined;
+      await this.#refund(caller, charged).catch(this.#options.onError);
+      const left = await this.#peeked(caller);
+      if (left !== undefined) context.rateLimit = left;
+      throw error;
+    }
   }
 
   /**
@@ -206,10 +224,13 @@ export class Admission {
    * @throws RATE_LIMITED, UNAVAILABLE
    */
   async chargeMore(caller: Caller, charged: Charge, units: number): Promise<Charge> {
-    await (isBound(caller)
-      ? this.#shares.refund(caller, charged, 1)
-      : this.#limiter.refund(caller.account, charged, 1));
+    await this.#refund(caller, charged);
     return await this.#spend(caller, 1 + units);
+  }
+
+  /** Gives back one unit. @throws UNAVAILABLE */
+  #refund(caller: Caller, charged: Charge): Promise<void> {
+    return isBound(caller) ? this.#shares.refund(caller, charged, 1) : this.#limiter.refund(caller.account, charged, 1);
   }
 
   /**

@@ -259,11 +259,12 @@ const reads: Record<string, (authorization: string) => string> = {
 };
 
 test.each(Object.entries(reads))(
-  'a request reads nothing if its credential is revoked while it waits to be charged, %s',
+  'a request reads nothing and costs nothing if its credential is revoked while it waits to be charged, %s',
   async (_, textOf) => {
     const client = await server.account();
     const { body: key } = await client.rest('POST', '/api-keys', { body: { name: 'short-lived' } });
     server.clock.advance(minuteMs); // what is reserved of the budget was for that minute: a write has to reserve more
+    const { remaining } = await server.app.ports.limiter.peek(client.account);
     const release = await server.holdWrites();
     const revoked = revokeApiKey.execute(server.app.ports, operatorOf(client.account), { id: key.id });
     const wire = openWire(server.url);
@@ -273,6 +274,7 @@ test.each(Object.entries(reads))(
     await release();
     await revoked;
     expect(await wire.response()).toMatchObject({ status: 401, body: expect.stringContaining('UNAUTHENTICATED') });
+    expect((await server.app.ports.limiter.peek(client.account)).remaining).toBe(remaining);
   },
 );
 

@@ -90,12 +90,19 @@ class Supervisor {
       if (this.#isStopping) return code;
       this.#log.error({ worker, code, signal: current.signal() }, 'a worker has ended and is replaced');
       await new Promise((resolve) => setTimeout(resolve, Math.max(0, restartMs - (performance.now() - startedMs))));
-      if (this.#isStopping) return code;
+      if (this.#isStopping) return 0; // it was stopped in order while there was no process
     }
   }
 
   #start(worker: number): Started {
-    const child = fork(process.argv[1] ?? '', ['worker']);
+    let child: ChildProcess;
+    try {
+      child = fork(process.argv[1] ?? '', ['worker']);
+    } catch (error) {
+      // Some errors are thrown, others emitted. It has ended at once, and is tried again like one that did.
+      this.#log.error({ err: error, worker }, 'a worker cannot be started or told');
+      return { listening: new Promise(() => {}), ended: Promise.resolve(1), signal: () => null };
+    }
     const leads = this.#leader === undefined;
     const tell = (order: Order): void => {
       if (child.connected) child.send(order);

@@ -1,4 +1,5 @@
-import { existsSync } from 'node:fs';
+import { execFileSync } from 'node:child_process';
+import { existsSync, readFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
@@ -106,6 +107,58 @@ longTest('webhooks are sent by another worker when the one that sends them is ki
   await sendOne(3);
   expect(new Set(received).size).toBe(3);
 });
+
+/** The processes that the supervisor of a worker has now. */
+function childrenOf(supervisor: string): number[] {
+  const children = readFileSync(`/proc/${supervisor}/task/${supervisor}/children`, 'utf8');
+  return children.split(' ').filter(Boolean).map(Number);
+}
+
+function supervisorOf({ pid }: Started): string {
+  return /^PPid:\s+(\d+)/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1] ?? '';
+}
+
+const isReplaced = '"a worker has ended and is replaced"';
+
+longTest('asked to stop while no process is in the place of one that ended, it ends with 0', async () => {
+  const { serving, workers } = await startTwo();
+  const [first, second] = workers as [Started, Started];
+  const supervisor = supervisorOf(first);
+  process.kill(first.pid, 'SIGKILL');
+  const [next = 0] = await eventually(
+    async () => childrenOf(supervisor).filter((pid) => pid !== first.pid && pid !== second.pid),
+    (others) => others.length > 0,
+  );
+  process.kill(next, 'SIGKILL'); // it has only just begun, so it is replaced after a pause
+  await eventually(
+    async () => (await serving.printed('')).split(isReplaced).length - 1,
+    (count) => count === 2,
+  );
+  serving.signal('SIGTERM');
+  expect((await serving.ended).code).toBe(0);
+});
+
+longTest(
+  'while the system refuses to start a worker, the others serve, and it is tried again until it is there',
+  async () => {
+    // Longer than a process may be given once its stack is limited.
+    const long = Object.fromEntries(Array.from({ length: 6 }, (_, index) => [`LONG_${index}`, 'x'.repeat(100_000)]));
+    const { serving, workers, client } = await startTwo(long);
+    const [first] = workers as [Started];
+    const supervisor = supervisorOf(first);
+    const limitStack = (kibibytes: number): Buffer =>
+      execFileSync('prlimit', ['--pid', supervisor, `--stack=${kibibytes * 1_024}:`]);
+    limitStack(1_024);
+    process.kill(first.pid, 'SIGKILL');
+    const line = await serving.printed('"a worker cannot be started or told"');
+    expect(line).toContain('E2BIG');
+    expect((await client.rest('POST', '/conversations')).status).toBe(201);
+    limitStack(8_192);
+    expect((await workersOf(serving, 3))[2]).toMatchObject({ worker: first.worker });
+    serving.signal('SIGTERM');
+    expect((await serving.ended).code).toBe(0);
+  },
+);
 
 longTest('/metrics is of all workers, whichever is asked, and counts nothing less when one has ended', async () => {
   const { serving, workers, client } = await startTwo();

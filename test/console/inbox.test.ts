@@ -423,6 +423,44 @@ test('a conversation that is deleted while the answer to its message is on its w
   expect(inbox.list.rows).toEqual([]);
 });
 
+test('a conversation that is deleted while the answer to its change is on its way stays gone, whatever is open', async () => {
+  const { send, asked, letGo } = holding('mutation Update');
+  const { inbox, ask } = await openThread(undefined, send);
+  const changing = inbox.change({ addTags: ['a'] });
+  await asked;
+  await inbox.open(undefined);
+  await ask('DELETE');
+  await until(() => inbox.list.rows.length === 0);
+  letGo();
+  await changing;
+  expect(inbox.list.rows).toEqual([]);
+});
+
+test.each([
+  ['closed', 'PATCH', { status: 'closed' }],
+  ['deleted', 'DELETE', undefined],
+])('what is %s while it is asked whether the agent has read it is not listed', async (_, method, body) => {
+  const { send, asked, letGo } = holding('query Row');
+  const server = await startTestServer();
+  onTestFinished(() => server.close());
+  const { secret, rest } = await server.account();
+  const message = { sender: 'visitor', content: 'Where is it?' };
+  const { id } = (await rest('POST', '/conversations', { body: { message } })).body;
+  const page = follow(server.url, secret, allScopes, send);
+  const unread = await page.inbox({ ...firstFilter, isUnread: true });
+  const open = await page.inbox();
+  // With its first position, that of another page of the agent, the conversation comes to be unread.
+  await rest('PUT', `/conversations/${id}/read-positions/${grace.id}`, { body: { sequence: 0 } });
+  await asked;
+  await rest(method, `/conversations/${id}`, { body });
+  await until(() => open.list.rows.length === 0);
+  const taken = gate();
+  unread.listen(taken.open);
+  letGo();
+  await taken.opened;
+  expect(unread.list.rows).toEqual([]);
+});
+
 test('older messages are read on demand, and new ones come after them', async () => {
   const { inbox, account, id: conversationId, ask } = await openThread();
   const write = (number: number) => ask('POST', '/messages', { sender: 'visitor', content: `${number}` });

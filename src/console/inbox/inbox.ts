@@ -36,6 +36,8 @@ export class Inbox {
   #hasSeenMore = false;
   /** What the service did not let it mark as read. */
   #notMarked = '';
+  /** The last question about each conversation, until it is answered or an event tells more. */
+  readonly #asking = new Map<string, object>();
   #stop: (() => void) | undefined;
   thread: Thread | undefined;
 
@@ -159,7 +161,7 @@ export class Inbox {
     if (thread === undefined) return false;
     const row = await thread.change(changes, isConditional);
     const known = row ?? thread.row;
-    if (known !== undefined && !thread.isGone) this.#put(known);
+    if (known !== undefined) this.#putAnswer(known);
     this.#changed();
     return row !== undefined;
   }
@@ -228,6 +230,7 @@ export class Inbox {
       const { reader, sequence } = event.readPosition;
       if (reader === this.#context.session.agent.id) this.#foldRead(id, sequence);
     } else {
+      this.#asking.delete(id);
       const current = event.conversation?.current;
       if (current) this.#put(current);
       else this.#remove(id);
@@ -246,12 +249,15 @@ export class Inbox {
 
   async #ask(id: string): Promise<void> {
     const variables = { id, agent: this.#context.session.agent.id };
+    this.#asking.set(id, variables);
+    const isLast = (): boolean => this.#asking.get(id) === variables;
     try {
       const { conversation } = await ask<{ readonly conversation: Row }>(this.#context, rowDocument, variables);
-      this.#put(conversation);
+      if (isLast()) this.#put(conversation);
     } catch {
-      return; // it is deleted, or shown by the next event
+      // It is deleted, or shown by the next event.
     }
+    if (isLast()) this.#asking.delete(id);
     this.#changed();
   }
 

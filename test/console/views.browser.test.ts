@@ -3,13 +3,13 @@ import type { TestContext } from 'vitest';
 import { expect } from 'vitest';
 import { analytics } from '../../src/console/documents-of-views.ts';
 import { axeFindings } from '../support/axe.ts';
-import { openPage } from '../support/browser.ts';
+import { openPage, shows } from '../support/browser.ts';
 import type { Client, Json } from '../support/client.ts';
 import { hourMs, minuteMs, TestClock } from '../support/clock.ts';
 import { longTest as test } from '../support/effort.ts';
 import { Receiver } from '../support/receiver.ts';
 import { startTestServer } from '../support/server.ts';
-import { eventually } from '../support/wait.ts';
+import { eventually, gate } from '../support/wait.ts';
 import { anywhere } from '../support/webhook-policy.ts';
 
 // The views of the console beside the inbox, in the browser of somebody who has signed in.
@@ -153,6 +153,76 @@ test('events appear as they happen, of the types chosen, and none is missed whil
   await page.reload();
   await page.getByText('Erased: its conversation was deleted.').first().waitFor();
   expect([errors, foreign]).toEqual([[], []]);
+});
+
+/** Chooses types in the events view, by their boxes. */
+const choose = async (page: Page, type: string): Promise<void> => {
+  const boxes = page.locator('details');
+  if ((await boxes.getAttribute('open')) === null) await boxes.locator('summary').click();
+  await page.getByLabel(type).check();
+};
+
+test('an event that arrives when other types have just been shown is there once, and only if it is of these', async (context) => {
+  const { page, errors, account, show } = await open(context);
+  const { id } = await ask(account, 'POST', '/conversations', { subject: 'A tent' });
+  // What sockets receive can be held back, until the table shows what was chosen.
+  await page.addInitScript(`const { get, set } = Object.getOwnPropertyDescriptor(WebSocket.prototype, 'onmessage');
+    Object.defineProperty(WebSocket.prototype, 'onmessage', { get, set(take) {
+      set.call(this, (event) => globalThis.held ? globalThis.held.push(() => take(event)) : take(event));
+    } });
+    globalThis.hold = () => {
+      globalThis.held = [];
+      new MutationObserver((_, observer) => {
+        if (document.querySelectorAll('tbody tr').length !== 2) return;
+        observer.disconnect();
+        const all = globalThis.held;
+        globalThis.held = undefined;
+        for (const each of all) each();
+      }).observe(document, { childList: true, subtree: true });
+    };`);
+  await page.reload();
+  await show('events');
+  const caption = 'Events, newest first';
+  await count(page, caption, 1);
+  const write = () => ask(account, 'POST', `/conversations/${id}/messages`, { sender: 'visitor', content: 'Hello' });
+  await page.evaluate('hold()');
+  await write();
+  await ask(account, 'PATCH', `/conversations/${id}`, { subject: 'A green tent' });
+  await write();
+  // Two sockets, which follow for all views and for this one, are told of three events.
+  await shows(() => page.evaluate('held?.length'), 6);
+  await choose(page, 'message.received');
+  await count(page, caption, 2);
+  await write();
+  const sequences = async () => (await cellsOf(page, caption)).map(([, , , sequence]) => sequence);
+  await shows(sequences, ['5', '4', '2']);
+  expect(errors).toEqual([]);
+});
+
+test('the types that were chosen last are shown, also if the answer to others comes later', async (context) => {
+  const { page, errors, account, show } = await open(context);
+  const { id } = await ask(account, 'POST', '/conversations', { subject: 'A tent' });
+  await ask(account, 'POST', `/conversations/${id}/messages`, { sender: 'visitor', content: 'Hello' });
+  await show('events');
+  const caption = 'Events, newest first';
+  await count(page, caption, 2);
+  const late = gate();
+  const isOfOne = (text: string | null): boolean => text?.includes('query Log') === true && !text.includes('STARTED');
+  await page.route('**/graphql', async (route) => {
+    const response = await route.fetch();
+    if (isOfOne(route.request().postData())) await late.opened;
+    await route.fulfill({ response });
+  });
+  const types = async () => (await cellsOf(page, caption)).map(([type]) => type);
+  const answered = page.waitForResponse((response) => isOfOne(response.request().postData()));
+  await choose(page, 'message.received');
+  await choose(page, 'conversation.started');
+  await page.getByText('Types: conversation.started, message.received').waitFor();
+  late.open();
+  await (await answered).finished();
+  await ask(account, 'POST', `/conversations/${id}/messages`, { sender: 'visitor', content: 'Hello' });
+  await shows(types, ['message.received', 'message.received', 'conversation.started']);
+  expect(errors).toEqual([]);
 });
 
 test('a long log is followed from now on, and read from its oldest event when that is asked for', async (context) => {
@@ -404,6 +474,34 @@ test('charts are drawn of the figures that the API has, in the colours of the sy
   );
   expect([errors, foreign]).toEqual([[], []]);
 });
+
+test.for([320, 390, 844])(
+  'all views can be seen and chosen at %i pixels, also by the keyboard',
+  async (width, context) => {
+    const { page, show } = await open(context);
+    await page.setViewportSize({ width, height: 700 });
+    await show('keys');
+    const links = await page.getByRole('navigation', { name: 'Views' }).getByRole('link').all();
+    for (const link of links) {
+      const { x = -1, width: own = 0 } = (await link.boundingBox()) ?? {};
+      expect([x >= 0, x + own <= width, own >= 24]).toEqual([true, true, true]);
+      // Nothing lies over it, or cuts it off.
+      expect(
+        await link.evaluate((element) => {
+          const { left, right, top, bottom } = element.getBoundingClientRect();
+          return [left + 1, right - 1].map((at) => document.elementFromPoint(at, (top + bottom) / 2) === element);
+        }),
+      ).toEqual([true, true]);
+    }
+    const names: string[] = [];
+    await links[0]?.focus();
+    for (const _ of links) {
+      names.push(await page.evaluate('document.activeElement.innerText'));
+      await page.keyboard.press('Tab');
+    }
+    expect(names).toEqual(['Inbox', 'Leads', 'Events', 'Webhooks', 'Analytics', 'Keys']);
+  },
+);
 
 const views = ['leads', 'events', 'webhooks', 'analytics', 'keys'];
 

@@ -94,11 +94,17 @@ export class ConversationWidget extends HTMLElement {
       else chat.start();
       markSeen();
     };
+    // What a browser keeps of a page that is left must hold nothing that other pages wait for.
+    const leave = (): void => chat.stop();
     document.addEventListener('visibilitychange', look);
+    addEventListener('pagehide', leave);
+    addEventListener('pageshow', look);
     render();
     look();
     return () => {
       document.removeEventListener('visibilitychange', look);
+      removeEventListener('pagehide', leave);
+      removeEventListener('pageshow', look);
       clearTimeout(hiding);
       chat.end();
     };

@@ -842,6 +842,25 @@ test('a tab that is hidden marks nothing as read and ends its connection, and ha
   await shows(visitor.unread, '');
 });
 
+test('a page that is left and kept to go back to ends its connection, and has everything when it is back', async (context) => {
+  const { page, agent, visitor, server } = await open(context);
+  // The tests’ browser keeps no such pages: this one only believes so.
+  const dispatch = (type: string) =>
+    page.evaluate(`dispatchEvent(new PageTransitionEvent('${type}', { persisted: true }))`);
+  await visitor.launcher.click();
+  await visitor.write('Hello');
+  const { id } = await agent.conversation();
+  await eventually(visitor.isSent, (isSent) => isSent);
+  await dispatch('pagehide');
+  await eventually(
+    async () => server.app.sessions.size,
+    (size) => size === 0,
+  );
+  await agent.answer(id, 'On its way.');
+  await dispatch('pageshow');
+  await shows(visitor.texts, ['Hello', 'On its way.']);
+});
+
 test('words, welcome, icon and looks are the page’s, if it wants', async (context) => {
   const { page, errors, visitor } = await open(context, {
     site: {

@@ -55,20 +55,20 @@ p { margin: 0 }
 .older { display: block; margin: 0 auto .75rem; color: var(--accent) }
 .message { display: flex; flex-direction: column; align-items: flex-start; margin-bottom: .6rem }
 .message.visitor { align-items: flex-end }
-.text { max-width: 85%; padding: .45rem .75rem; border-radius: 12px; background: var(--bubble); white-space: pre-wrap; overflow-wrap: anywhere }
+.text { max-width: 85%; padding: .45rem .75rem; border-radius: 12px; background: var(--bubble); white-space: pre-wrap; overflow-wrap: anywhere; unicode-bidi: plaintext }
 .visitor .text { background: var(--accent); color: var(--on-accent) }
 .meta { font-size: 12px; color: var(--muted); padding: 0 .3rem }
 .failed { color: var(--error) }
 .failed button { padding: .1rem .4rem; text-decoration: underline }
 .conversation { display: flex; width: 100%; gap: .5rem; justify-content: space-between; text-align: left; padding: .6rem }
 .conversation[aria-current] { background: var(--bubble) }
-.conversation .subject { flex: 1; min-width: 0; overflow: hidden; white-space: nowrap; text-overflow: ellipsis }
+.conversation .subject { unicode-bidi: plaintext; flex: 1; min-width: 0; overflow: hidden; white-space: nowrap; text-overflow: ellipsis }
 .count { min-width: 1.5em; padding: 0 .4em; border-radius: 1em; background: var(--accent); color: var(--on-accent); font-size: 13px; text-align: center }
 .notice { padding: .3rem .9rem; font-size: 13px; color: var(--muted) }
 .notice:empty { padding: 0 }
 .retry { color: var(--accent); align-self: flex-start; margin: 0 .5rem .3rem }
 .form { display: flex; align-items: flex-end; gap: .4rem; padding: .6rem; border-top: 1px solid var(--border) }
-textarea { flex: 1; min-width: 0; max-height: 8rem; padding: .45rem .6rem; border: 1px solid var(--muted); border-radius: 8px; background: var(--background); font-size: 16px; resize: none; field-sizing: content }
+textarea { flex: 1; min-width: 0; max-height: 8rem; padding: .45rem .6rem; border: 1px solid var(--muted); border-radius: 8px; background: var(--background); font-size: 16px; resize: none; field-sizing: content; unicode-bidi: plaintext }
 textarea::placeholder { color: var(--muted); opacity: 1 }
 .send, .begin { background: var(--accent); color: var(--on-accent) }
 .begin { margin-bottom: .5rem }

@@ -114,6 +114,38 @@ test('an agent signs in, sees what arrives, answers, closes and opens again, and
   expect([errors, foreign]).toEqual([[], []]);
 });
 
+test('words that are too long break on a phone, and what is written from right to left is shown so', async (context) => {
+  const { page, server, account, others, agent } = await open(context);
+  await page.setViewportSize({ width: 390, height: 844 });
+  const long = 'Donaudampfschifffahrtsgesellschaft'.repeat(3);
+  const about = { subject: long, assignee: { id: 'agent-9', name: long }, tags: ['x'.repeat(50)] };
+  const id = await others.start(long, 'שלום!', about);
+  await others.ask('POST', '/leads', { name: long, email: 'ada@example.com' });
+  await agent.signIn(account.secret);
+  await shows(agent.names, [long]);
+  const fits = (selector: string) =>
+    page.locator(selector).evaluateAll((all) => all.every((each) => each.scrollWidth <= each.clientWidth));
+  expect([await fits('.rows'), await fits('.marks')]).toEqual([true, true]);
+  await page.goto(`${server.url}/console#/inbox/${id}`);
+  await shows(agent.texts, ['שלום!']);
+  await agent.thread.locator('summary').click();
+  expect([await fits('.thread-head'), await fits('.log')]).toEqual([true, true]);
+  const isLastAtLeft = await agent.thread.locator('.content').evaluate((element) => {
+    const at = (place: number) => {
+      const range = new Range();
+      range.setStart(element.firstChild ?? element, place);
+      range.setEnd(element.firstChild ?? element, place + 1);
+      return range.getBoundingClientRect().left;
+    };
+    return at(4) < at(0);
+  });
+  expect(isLastAtLeft).toBe(true);
+  // The name leaves room for the next column.
+  await page.goto(`${server.url}/console#/leads`);
+  const name = page.getByRole('rowheader', { name: long });
+  expect((await name.boundingBox())?.width).toBeLessThan(340);
+});
+
 test('searching and filtering show what fits, with the matches marked', async (context) => {
   const { errors, account, others, agent } = await open(context);
   const assignee = { id: 'agent-3', name: 'Grace' };

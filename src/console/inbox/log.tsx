@@ -77,7 +77,7 @@ export function Log({ inbox, thread }: ThreadProps) {
         {messages.map((message) => (
           <li key={message.key} class={`message ${message.sender.toLowerCase()}`}>
             <p class="author">
-              <span>{authorOf(message, inbox)}</span> <Time at={message.createdAt} />
+              <bdi>{authorOf(message, inbox)}</bdi> <Time at={message.createdAt} />
             </p>
             <p class="content">{message.content}</p>
           </li>
@@ -85,7 +85,7 @@ export function Log({ inbox, thread }: ThreadProps) {
         {drafts.map((draft) => (
           <li key={draft.key} class={draft.error === undefined ? 'message agent is-draft' : 'message agent has-failed'}>
             <p class="author">
-              <span>{inbox.agent.name}</span> {draft.error === undefined ? 'Sending …' : 'Not sent'}
+              <bdi>{inbox.agent.name}</bdi> {draft.error === undefined ? 'Sending …' : 'Not sent'}
             </p>
             <p class="content">{draft.content}</p>
             {draft.error !== undefined && <NotSent inbox={inbox} draft={draft} />}

@@ -85,7 +85,7 @@ function About({ inbox, thread, row }: AboutProps) {
       </div>
       <details class="about">
         <summary>
-          {row.subject ?? 'No subject'}
+          <bdi>{row.subject ?? 'No subject'}</bdi>
           {row.tags.map((tag) => (
             <span key={tag} class="tag">
               {tag}

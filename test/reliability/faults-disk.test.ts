@@ -1,11 +1,14 @@
-import { copyFileSync, existsSync, readdirSync, readFileSync } from 'node:fs';
+import { copyFileSync, existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import Database from 'better-sqlite3';
 import { describe, expect, onTestFinished, test } from 'vitest';
+import { indexTexts } from '../../src/domain/search.ts';
+import { compact } from '../../src/storage/sqlite/compact.ts';
 import { openSqliteStorage } from '../../src/storage/sqlite/storage.ts';
 import { commandLine, run, start } from '../cli/program.ts';
 import { type Client, clientOf } from '../support/client.ts';
 import { effort, longTest } from '../support/effort.ts';
+import { sampleConversation, sampleMessage, storedAccount } from '../support/samples.ts';
 import { until } from '../support/wait.ts';
 import { avoidEndOfMinute, expectAcknowledgedWrites, expectReads } from './fault-checks.ts';
 import { cannotMount, type SmallDisk, smallDisk } from './small-disk.ts';
@@ -70,6 +73,35 @@ describe.skipIf(cannotMount !== undefined)(
         stderr: `${path} could not be copied to ${file}: database or disk is full.\n`,
       });
       expect(readdirSync(other.folder)).toEqual(['ballast']);
+    });
+
+    longTest('on which a compaction begins has the room for all of it, the search index, too', async () => {
+      const disk = smallDisk(48);
+      const path = join(disk.folder, 'test.db');
+      const storage = openSqliteStorage(path);
+      const { id: accountId } = await storedAccount(storage);
+      const conversation = sampleConversation();
+      await storage.write(async (tx) => {
+        await tx.conversations.insert(accountId, conversation);
+        for (let sequence = 1; sequence <= 3_000; sequence++) {
+          // No word is there twice or begins like the one before it, so that the index takes much of the file.
+          const words = Array.from({ length: 100 }, (_, index) => ((sequence * 100 + index) * 48_271) % 0x7fffffff);
+          const content = words.map((word) => word.toString(36)).join(' ');
+          await tx.messages.insert(accountId, sampleMessage(conversation.id, sequence, { content }));
+        }
+      });
+      await indexTexts(storage);
+      await storage.close();
+      const size = statSync(path).size;
+      for (let room = 1.5 * size; ; room += 512 * kibibyte) {
+        disk.free();
+        disk.fill(room);
+        const outcome = await compact(path).catch((error: Error) => error.message);
+        if (typeof outcome !== 'string') break;
+        expect(outcome).toMatch(/^It needs \d+\.\d MB on the disk of the file, which has \d+\.\d MB left\.$/);
+        expect(statSync(path).size).toBe(size);
+      }
+      expect(integrityOf(path)).toBe('ok');
     });
 
     test('that has no room for a migration has the database as it was, and the next attempt succeeds', async () => {

@@ -4,7 +4,10 @@ import { pause, retryDelayMs, unavailable } from '../errors.ts';
 import { asDomainError, isBusy } from './errors.ts';
 import { realFile } from './files.ts';
 import { type Connection, openWriter, withOpenLock } from './open.ts';
-import { renewIndex } from './search-index.ts';
+import { pagesOfIndex, renewIndex } from './search-index.ts';
+
+/** What the log adds to each page. */
+const frameHeader = 24;
 
 export interface Compacted {
   /** Bytes of the file and its write-ahead log. */
@@ -65,8 +68,9 @@ function requireRoom(connection: Connection, available: number): void {
   const [pages, free, pageSize] = ['page_count', 'freelist_count', 'page_size'].map(
     (name) => connection.pragma(name, { simple: true }) as number,
   ) as [number, number, number];
-  // Once for the copy and once for the log, which adds a header to each page.
-  const needed = (pages - free) * (2 * pageSize + 32);
+  // All once for the copy and once for the log. Of the index before that, the log has the new pages and the old ones, which
+  // are overwritten, and the file grows by the new ones if the log is checkpointed meanwhile.
+  const needed = (2 * (pages - free) + 3 * pagesOfIndex(connection)) * (pageSize + frameHeader);
   if (needed > available) {
     throw unavailable(`It needs ${megabytes(needed)} on the disk of the file, which has ${megabytes(available)} left.`);
   }

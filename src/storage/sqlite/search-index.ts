@@ -57,8 +57,24 @@ export function partitionPrefix(accountKey: number, partition: number): string {
  * an earlier version has no index.
  */
 export function renewIndex(connection: Connection): void {
-  const isThere = connection.prepare(`SELECT 1 FROM sqlite_schema WHERE name = 'search_words'`).get() !== undefined;
-  if (isThere) connection.exec(`INSERT INTO search_words (search_words) VALUES ('optimize')`);
+  if (!hasIndex(connection)) return;
+  const renew = connection.transaction(() => {
+    // FTS5 would leave a segment as it is that is the only one, or is being merged from all others.
+    connection.exec(`INSERT INTO search_words (rowid, words) VALUES (0, 'another')`);
+    connection.exec(`INSERT INTO search_words (search_words) VALUES ('optimize')`);
+    connection.exec(`INSERT INTO search_words (search_words, rowid, words) VALUES ('delete', 0, 'another')`);
+  });
+  renew.immediate();
+}
+
+/** How many pages of the database the index has, about: a block of it takes a page at most. */
+export function pagesOfIndex(connection: Connection): number {
+  if (!hasIndex(connection)) return 0;
+  return connection.prepare<[], number>('SELECT count(*) FROM search_words_data').pluck().get() ?? 0;
+}
+
+function hasIndex(connection: Connection): boolean {
+  return connection.prepare(`SELECT 1 FROM sqlite_schema WHERE name = 'search_words'`).get() !== undefined;
 }
 
 type TextRow = typeof searchTexts.$inferSelect;

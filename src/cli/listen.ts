@@ -9,7 +9,7 @@ import { OperatorError } from '../server/operator-error.ts';
 import { untilAskedToStop } from '../server/stop.ts';
 import { ThreadedWebhookClient } from '../webhooks/threaded-client.ts';
 import { reportingFileErrors } from './files.ts';
-import { addExamples } from './output.ts';
+import { addExamples, printToFile } from './output.ts';
 import { asAccount } from './with-ports.ts';
 
 interface ListenOptions {
@@ -95,15 +95,15 @@ async function show(event: LogEvent, { json }: ListenOptions, answer?: string): 
 
 /** Like `console.log`, which ignores errors of writing. */
 function printLine(line: string): Promise<void> {
-  return reportingFileErrors(
-    () =>
-      new Promise((resolve, reject) => {
-        process.stdout.write(`${line}\n`, (error) => {
-          if (error == null) resolve();
-          else reject('code' in error && error.code === 'EPIPE' ? new OutputClosed() : error);
-        });
-      }),
-  );
+  return reportingFileErrors(async () => {
+    if (printToFile(`${line}\n`)) return;
+    await new Promise<void>((resolve, reject) => {
+      process.stdout.write(`${line}\n`, (error) => {
+        if (error == null) resolve();
+        else reject('code' in error && error.code === 'EPIPE' ? new OutputClosed() : error);
+      });
+    });
+  });
 }
 
 /** Sends events as webhooks are sent, but to any address and without retries: the outcome is printed. */

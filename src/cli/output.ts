@@ -13,18 +13,24 @@ export function print(data: unknown, { json }: { json?: boolean }, forPeople: ()
  */
 export function printText(text: string): void {
   if (!process.stdout.listeners('error').includes(onUnwritten)) process.stdout.on('error', onUnwritten);
-  const { fd } = process.stdout as { readonly fd?: number }; // a thread has none
-  if (fd !== undefined && fstatSync(fd).isFile()) printToFile(fd, `${text}\n`);
-  else console.log(text);
-}
-
-/** On a disk with little room, Node writes the beginning of a text to its standard output and says nothing of the rest. */
-function printToFile(fd: number, text: string): void {
   try {
-    writeFileSync(fd, text);
+    if (!printToFile(`${text}\n`)) console.log(text);
   } catch (error) {
     onUnwritten(error as NodeJS.ErrnoException);
   }
+}
+
+/**
+ * Writes a text to the standard output if that is a file: on a disk with little room, Node would write its beginning, and say
+ * nothing of the rest.
+ * @returns false if it is none
+ * @throws the error of the system
+ */
+export function printToFile(text: string): boolean {
+  const { fd } = process.stdout as { readonly fd?: number }; // a thread has none
+  if (fd === undefined || !fstatSync(fd).isFile()) return false;
+  writeFileSync(fd, text);
+  return true;
 }
 
 let isTold = false;

@@ -1,6 +1,7 @@
 import { existsSync } from 'node:fs';
 import { createServer, type IncomingHttpHeaders } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import Database from 'better-sqlite3';
 import { Webhook } from 'standardwebhooks';
@@ -8,6 +9,7 @@ import { expect, onTestFinished, test } from 'vitest';
 import { systemClock } from '../../src/server/clock.ts';
 import type { Json } from '../support/client.ts';
 import { longTest } from '../support/effort.ts';
+import { temporaryFolder } from '../support/files.ts';
 import { startTestServer, type TestServer } from '../support/server.ts';
 import { until } from '../support/wait.ts';
 import { runHere, start } from './program.ts';
@@ -121,6 +123,18 @@ test.skipIf(!existsSync('/dev/full'))('listen ends and says so when what it prin
   const { code, stderr } = await listening.ended;
   expect(code).toBe(1);
   expect(stderr).toMatch(/^Following .*\nENOSPC: no space left on device, write\.\n$/);
+});
+
+test('listen takes no half of a line for the whole of it, as on a disk with little room', async () => {
+  const { account, environment } = await serverWithAccount();
+  const file = join(temporaryFolder(), 'events.jsonl');
+  const before = `trap '' XFSZ; ulimit -f 1; exec > ${file}`;
+  const listening = start(['listen', '--json'], { environment, before });
+  await listening.printedToStderr('Following');
+  await account.rest('POST', '/conversations', { body: { metadata: { long: 'x'.repeat(5_000) } } });
+  const { code, stderr } = await listening.ended;
+  expect(code).toBe(1);
+  expect(stderr).toMatch(/^Following .*\nEFBIG: file too large, write\.\n$/);
 });
 
 longTest('listen forwards nothing that was erased while an event before it was sent', async () => {

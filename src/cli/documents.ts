@@ -67,7 +67,7 @@ function entryOf(id: unknown, operation: unknown): ManifestEntry {
 
 function parsed(json: string): unknown {
   try {
-    return JSON.parse(json);
+    return JSON.parse(json.replace(/^\uFEFF/, '')); // programs on Windows begin a file with a byte order mark
   } catch {
     return undefined;
   }

@@ -55,6 +55,11 @@ describe('documents push', () => {
     expect((await account.post({ documentId: id })).body).toEqual(answered);
   });
 
+  test('takes a manifest that begins with a byte order mark, as programs on Windows write it', async () => {
+    const file = manifest(`\uFEFF${JSON.stringify({ marked: text })}`);
+    expect(await cli.jsonHere('documents', 'push', file, '--account', account.account.id)).toEqual({ documents: 1 });
+  });
+
   longTest('registers hundreds at once, for the only account there is, and says how many', async () => {
     const other = await startTestServer();
     try {

@@ -263,6 +263,15 @@ test.each([
 });
 
 describe('a database that cannot be opened is told in one sentence', () => {
+  test.skipIf(!existsSync('/proc'))('where no folder can be made for it', async () => {
+    const environment = { DATABASE_URL: 'file:/proc/none/a.db' };
+    expect(await run(['account', 'create', '--name', 'A', '--plan', 'pro'], { environment })).toEqual({
+      code: 1,
+      stdout: '',
+      stderr: "The database /proc/none/a.db cannot be opened: ENOENT: no such file or directory, mkdir '/proc/none'.\n",
+    });
+  });
+
   test.each([
     ['a folder', (path: string) => mkdirSync(path), 'PATH is a folder.'],
     ['another kind of file', (path: string) => writeFileSync(path, 'x'.repeat(4_096)), 'file is not a database'],

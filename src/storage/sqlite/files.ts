@@ -48,8 +48,15 @@ export function createPrivate(path: string): boolean {
   }
 }
 
+/** Not by `recursive` of Node, which tries for ever where the system says that there is no such folder, as in /proc. */
 function createFolder(folder: string): void {
-  mkdirSync(folder, { recursive: true, mode: 0o700 });
+  if (existsSync(folder)) return;
+  createFolder(dirname(folder));
+  try {
+    mkdirSync(folder, { mode: 0o700 });
+  } catch (error) {
+    if (!existsSync(folder)) throw error; // another process may have made it
+  }
 }
 
 /**

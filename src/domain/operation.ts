@@ -69,6 +69,8 @@ interface Definition<Schema extends z.ZodType, Output> {
    * @throws FORBIDDEN for what this caller may not give
    */
   completed?(caller: Caller, given: object): object;
+  /** What is wrong with what a caller has given, as far as the service’s configuration says so. */
+  faults?(ports: Ports, given: object): readonly Fault[];
   run(context: Context, input: z.output<Schema>): Promise<Output>;
 }
 
@@ -93,9 +95,10 @@ export interface Operation<Input = unknown, Output = unknown> {
   /**
    * @param others faults already found by REST or GraphQL, to be reported together
    * @param caller who gives it, where that makes a difference
+   * @param ports where the service’s configuration makes a difference
    * @throws VALIDATION_FAILED with all faults of the input, up to `maxFaults`; FORBIDDEN for what the caller may not give
    */
-  parse(input: object, others?: readonly Fault[], caller?: Caller): Input;
+  parse(input: object, others?: readonly Fault[], caller?: Caller, ports?: Ports): Input;
   /**
    * Runs with input returned by `parse`, for a caller accepted by `authorise`.
    * @param onReplay called when the result is that of an earlier request with the same idempotency key
@@ -133,9 +136,10 @@ export function operation<Schema extends z.ZodType, Output>(
       }
       if (self.scope !== 'any') requireScope(caller, self.scope);
     },
-    parse(input, others, caller) {
+    parse(input, others = [], caller, ports) {
       const completed = caller && definition.completed?.(caller, input);
-      return parseInput(schema, completed ?? input, others) as z.output<Schema>;
+      const configured = (ports && definition.faults?.(ports, input)) ?? [];
+      return parseInput(schema, completed ?? input, [...others, ...configured]) as z.output<Schema>;
     },
     run(ports, caller, parsed, onReplay = () => {}) {
       const context = contextOf(ports, caller);
@@ -160,7 +164,7 @@ export function operation<Schema extends z.ZodType, Output>(
     },
     async execute(ports, caller, input, others) {
       self.authorise(caller);
-      return await self.run(ports, caller, self.parse(input, others, caller));
+      return await self.run(ports, caller, self.parse(input, others, caller, ports));
     },
   };
   return self;

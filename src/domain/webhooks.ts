@@ -1,12 +1,13 @@
 import * as z from 'zod';
 import { refuseEnded } from './api-keys.ts';
 import { choices } from './choices.ts';
-import { DomainError, validationFailed } from './errors.ts';
+import { DomainError, type Fault } from './errors.ts';
 import { currentEventCursor } from './event-cursor.ts';
 import { defaultEventTypes, type EventType, eventTypes } from './event-types.ts';
 import { idInput } from './ids.ts';
 import { type Context, operation } from './operation.ts';
 import { type List, newestFirst, newestFirstInput } from './paging.ts';
+import type { Ports } from './ports.ts';
 import { line } from './text.ts';
 import { timestamp } from './time.ts';
 import {
@@ -52,10 +53,11 @@ function urlFault(text: string): string | undefined {
   return undefined;
 }
 
-/** @throws VALIDATION_FAILED when events may not be sent to the URL */
-function refuseTarget({ webhookTargets }: Context, url: string): void {
-  const detail = webhookTargets.faultOf(new URL(url));
-  if (detail !== undefined) throw validationFailed([{ path: ['url'], detail }]);
+/** Whether events may be sent to the URL, if its form is right. */
+function targetFaults({ webhookTargets }: Ports, { url }: { readonly url?: unknown }): readonly Fault[] {
+  const { success, data } = urlInput.safeParse(url);
+  const detail = success ? webhookTargets.faultOf(new URL(data)) : undefined;
+  return detail === undefined ? [] : [{ path: ['url'], detail }];
 }
 
 export interface ChangedWebhook<W = Webhook> {
@@ -76,6 +78,7 @@ export const createWebhook = operation({
     description: descriptionInput.default(null),
   }),
   errors: ['QUOTA_EXCEEDED'],
+  faults: targetFaults,
   repeatable: {
     kept: ({ webhook, eventCursor }: ChangedWebhook<WebhookWithSecret>) => ({
       webhook: { ...webhook, secret: null },
@@ -84,7 +87,6 @@ export const createWebhook = operation({
   },
   async run(context, input): Promise<ChangedWebhook<WebhookWithSecret>> {
     const { caller, ids, secrets, now } = context;
-    refuseTarget(context, input.url);
     const accountId = caller.account.id;
     const at = timestamp(now);
     const secret = secrets.generateSigningSecret();
@@ -167,9 +169,9 @@ export const updateWebhook = operation({
       .describe('Whether events are sent. While it is disabled, no deliveries are created for new events.'),
   }),
   errors: ['NOT_FOUND'],
+  faults: targetFaults,
   async run(context, { id, ...changes }): Promise<ChangedWebhook> {
     const { caller, storage } = context;
-    if (changes.url !== undefined) refuseTarget(context, changes.url);
     const accountId = caller.account.id;
     return await storage.write(async (tx) => {
       const previous = await findWebhook(tx, accountId, id);

@@ -135,7 +135,7 @@ export interface Call {
 export async function callTool({ binding }: Tool, { ports, caller, given, refuseLate }: Call): Promise<string> {
   const { operation, itemBytes } = binding;
   operation.authorise(caller);
-  const input = operation.parse(given, [], caller);
+  const input = operation.parse(given, [], caller, ports);
   const { limit = 0 } = input as { limit?: number };
   // A page is read whole before it is known to be too long.
   const leave = itemBytes > 0 ? await enterAnswerRoom(caller.account.id, limit * itemBytes) : undefined;

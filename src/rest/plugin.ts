@@ -100,7 +100,7 @@ export function useRest(
     let replayed = false;
     let leave = (): void => {};
     try {
-      const parsed = operation.parse(input, found, caller);
+      const parsed = operation.parse(input, found, caller, ports);
       if (route.itemBytes > 0) {
         const { limit = 0 } = parsed as { limit?: number };
         leave = await enterAnswerRoom(caller.account.id, limit * route.itemBytes);

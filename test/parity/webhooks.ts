@@ -228,6 +228,13 @@ export const webhooksCases: readonly Case[] = [
     { url: 'ftp://example.com', events: [], description: 'x'.repeat(201) },
     { expected: 'VALIDATION_FAILED', pointers: ['/description', '/events', '/url'] },
   ),
+  ...['https://10.0.0.1/hooks', 'http://example.com/hooks'].map((url) =>
+    creatingWebhook(
+      `with many faults tells all of them, of ${url} as well`,
+      { url, events: [], description: 'x'.repeat(201) },
+      { expected: 'VALIDATION_FAILED', pointers: ['/description', '/events', '/url'] },
+    ),
+  ),
   {
     ...creatingWebhook('beyond the twentieth is refused', { url: webhookUrl }, { expected: 'QUOTA_EXCEEDED' }),
     given: async (client) => {
@@ -334,11 +341,8 @@ export const webhooksCases: readonly Case[] = [
   ),
   updatingWebhook(
     'to an address of a private network is refused',
-    { url: 'https://192.168.1.1' },
-    {
-      expected: 'VALIDATION_FAILED',
-      pointers: ['/url'],
-    },
+    { url: 'https://192.168.1.1', events: [] },
+    { expected: 'VALIDATION_FAILED', pointers: ['/events', '/url'] },
   ),
   {
     name: 'deleting a webhook',

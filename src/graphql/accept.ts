@@ -49,6 +49,14 @@ export function wantsPage({ method, headers: { accept } }: IncomingMessage): boo
   });
 }
 
+/** Whether Yoga can send a stream for an `Accept` header without weights; it would answer 406 without a body. */
+export function acceptsStream(accept = ''): boolean {
+  return accept
+    .split(',')
+    .map(rangeOf)
+    .some(({ type, text }) => type === 'text/event-stream' && !/charset=(?!utf-8(;|$))/i.test(text));
+}
+
 function inOrderOfWeight(accept: string): string {
   const ranges = accept.split(',').map(rangeOf);
   const wanted = resultTypes

@@ -17,7 +17,7 @@ import type { RequestContext } from '../http/request-context.ts';
 import type { RequestLog } from '../http/request-log.ts';
 import type { Reply, Responder } from '../http/respond.ts';
 import type { ConnectionTimings } from '../http/timings.ts';
-import { wantsPage, withoutWeights } from './accept.ts';
+import { acceptsStream, wantsPage, withoutWeights } from './accept.ts';
 import { AnswerBudget, maxEventBytes } from './answer-budget.ts';
 import { BatchTurns } from './batch-turns.ts';
 import type { GraphQLContext } from './builder.ts';
@@ -347,7 +347,7 @@ function refuseUnstreamed({ req, http, isBatch }: YogaContext): void {
     throw new DomainError('METHOD_NOT_ALLOWED', 'A subscription is a stream, which has no HEAD.', { allow });
   }
   if (isBatch) throw new DomainError('BAD_REQUEST', 'A subscription cannot be part of a batch.');
-  if (req.headers.accept?.toLowerCase().includes('text/event-stream')) return;
+  if (acceptsStream(req.headers.accept)) return;
   throw new DomainError(
     'BAD_REQUEST',
     'A subscription is a stream: ask for it with `Accept: text/event-stream`, or over a WebSocket.',

@@ -61,7 +61,8 @@ describe('GraphQL over HTTP passes the audits of graphql-http', () => {
 });
 
 test('a subscription without `Accept: text/event-stream` is BAD_REQUEST, which names the header', async () => {
-  for (const headers of [asJson, asGraphQL, {}, { accept: '*/*' }]) {
+  const others = ['*/*', 'text/event-stream-x', 'x-text/event-stream', 'text/event-stream;charset=latin1'];
+  for (const headers of [asJson, asGraphQL, {}, ...others.map((accept) => ({ accept }))]) {
     const response = await client.post({ query: 'subscription { events { id } }' }, { headers });
     expect([response.status, codes(response)]).toEqual([400, ['BAD_REQUEST']]);
     expect(response.body.errors[0].message).toContain('text/event-stream');

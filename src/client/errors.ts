@@ -51,11 +51,10 @@ export const passing: readonly string[] = ['UNAVAILABLE', 'RATE_LIMITED'];
 /** The error of a response that is not 2xx. */
 export async function errorOfResponse(response: Response): Promise<ServiceError> {
   const text = await response.text();
-  const retryAfter = Number(response.headers.get('Retry-After') ?? Number.NaN);
   const facts = {
     status: response.status,
     requestId: response.headers.get('X-Request-Id') ?? undefined,
-    ...(Number.isFinite(retryAfter) && { retryAfterSeconds: retryAfter }),
+    retryAfterSeconds: secondsOf(response.headers.get('Retry-After') ?? ''),
   };
   try {
     const problem = JSON.parse(text);
@@ -67,6 +66,14 @@ export async function errorOfResponse(response: Response): Promise<ServiceError>
   }
   // A proxy may have answered.
   return new ServiceError(`HTTP status ${response.status}`, { ...facts, code: codeOf(facts) });
+}
+
+/** What `Retry-After` says, in seconds or as a date of HTTP (RFC 9110, section 5.6.7); undefined if it says no time. */
+function secondsOf(text: string): number | undefined {
+  if (/^\d+$/.test(text)) return Number(text);
+  if (!/^[A-Z][a-z]+,? /.test(text)) return undefined;
+  const untilMs = Date.parse(text.endsWith('GMT') ? text : `${text} GMT`); // the form of asctime names no zone
+  return Number.isNaN(untilMs) ? undefined : Math.max(0, Math.ceil((untilMs - Date.now()) / 1_000));
 }
 
 /** The first error of a GraphQL response. */

@@ -3,6 +3,8 @@ import { ServiceError } from './errors.ts';
 /** The first wait after a failed connection; each next one is twice as long. */
 const firstMs = 250;
 const longestMs = 30_000;
+/** Budgets are of an hour, so that the service asks for no more; something else may ask for anything. */
+const longestAskedMs = 3_600_000;
 /** A timer of more would fire at once. */
 const longestTimerMs = 2 ** 31 - 1;
 
@@ -11,7 +13,8 @@ const longestTimerMs = 2 ** 31 - 1;
  * @param leastSeconds what the service asks for
  */
 export function backOffMs(failures: number, leastSeconds = 0): number {
-  return Math.max(leastSeconds * 1_000, Math.min(longestMs, firstMs * 2 ** failures) * (0.5 + Math.random() / 2));
+  const ownMs = Math.min(longestMs, firstMs * 2 ** failures) * (0.5 + Math.random() / 2);
+  return Math.max(Math.min(longestAskedMs, leastSeconds * 1_000), ownMs);
 }
 
 /** @throws the signal's reason, if it aborts meanwhile */

@@ -124,6 +124,25 @@ describe('a call', () => {
     expect(spent.sent).toHaveLength(1);
   });
 
+  test.each(['Sun, 29 Nov 2026 08:30:00 GMT', 'Sunday, 29-Nov-26 08:30:00 GMT', 'Sun Nov 29 08:30:00 2026'])(
+    'reads the time until which it is to wait in each form that HTTP has: %s',
+    async (text) => {
+      vi.useFakeTimers({ toFake: ['Date'], now: Date.UTC(2026, 10, 29, 8) });
+      onTestFinished(() => void vi.useRealTimers());
+      const { through } = network(() => refusal(429, 'RATE_LIMITED', { 'Retry-After': text }));
+      const impatient = new Client({ url: server.url, credential: account.secret, fetch: through });
+      await expect(impatient.call('getAccount')).rejects.toMatchObject({ retryAfterSeconds: 1_800 });
+    },
+  );
+
+  test('is not told to wait by what says no time', async () => {
+    for (const text of ['soon', '-5', '1e9', 'Sunday', '2026-11-29T08:30:00Z']) {
+      const { through } = network(() => refusal(429, 'RATE_LIMITED', { 'Retry-After': text }));
+      const hasty = new Client({ url: server.url, credential: account.secret, fetch: through, maxWaitSeconds: 0 });
+      await expect(hasty.call('getAccount'), text).rejects.toMatchObject({ retryAfterSeconds: undefined });
+    }
+  });
+
   test('gets a new token when the one that it has is refused, and only then', async () => {
     const given: string[] = [];
     const page = new Client({

@@ -273,6 +273,25 @@ test('a follower over a stream waits longer and longer while something else answ
   await events.return();
 });
 
+test('a follower over a stream waits for an hour at most, whatever it is told', async () => {
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'Date'] });
+  onTestFinished(() => void vi.useRealTimers());
+  let sent = 0;
+  const answer = async () => {
+    sent++;
+    return new Response('', { status: 429, headers: { 'Retry-After': '9999999' } });
+  };
+  const stop = new AbortController();
+  const client = new Client({ url: 'http://127.0.0.1', credential: 'a token', fetch: answer });
+  const next = client.follow({ signal: stop.signal }).next();
+  await vi.advanceTimersByTimeAsync(3_500_000);
+  expect(sent).toBe(1);
+  await vi.advanceTimersByTimeAsync(200_000);
+  expect(sent).toBe(2);
+  stop.abort(new Error('It is enough.'));
+  await expect(next).rejects.toThrow('It is enough.');
+});
+
 test('a follower over a socket that asks too much of an event is told where it can go on after it', async () => {
   const server = await startTestServer();
   onTestFinished(() => server.close());

@@ -22,7 +22,7 @@ import { erasureReads, erasureWrites } from './erasure.ts';
 import { isDivisionByZero, LostUpdate } from './errors.ts';
 import { newestMessages } from './messages.ts';
 import { ownReadPositions, unreadUpkeep } from './read-positions.ts';
-import { textWrites } from './search-index.ts';
+import type { TextWrites } from './search-index.ts';
 import { arrayOf, assignedRows, columnsOf, type Statements } from './statements.ts';
 import type { conversations } from './tables.ts';
 
@@ -148,8 +148,7 @@ function updateOf<Name extends Changing>(db: Statements, names: readonly Name[])
 }
 
 /** @param onHide called when something was hidden that is being erased; the transaction may still be rolled back */
-export function conversationWrites(db: Statements, onHide: () => void): ConversationWrites {
-  const texts = textWrites(db);
+export function conversationWrites(db: Statements, texts: TextWrites, onHide: () => void): ConversationWrites {
   const unread = unreadUpkeep(db);
   const insert = db.prepare(insertInto('conversations', ['accountId', ...conversationColumns, ...forFilters]));
   const update = updateOf(db, [...changingOtherwise, ...changingByMessage, ...forFilters]);

@@ -3,7 +3,7 @@ import type { MessageReads, MessageWrites } from '../../domain/storage-port.ts';
 import { type MessageRow, messageColumns, toMessage, toMessageRow } from '../rows/messages.ts';
 import { alignToIds, fromJson, toMs } from '../rows/values.ts';
 import { readRanges } from './ranges.ts';
-import { textWrites } from './search-index.ts';
+import type { TextWrites } from './search-index.ts';
 import { arrayOf, columnsOf, insertRows, jsonRows, type Statements } from './statements.ts';
 import type { conversations } from './tables.ts';
 
@@ -89,8 +89,7 @@ export function messageReads(db: Statements): MessageReads {
   };
 }
 
-export function messageWrites(db: Statements): MessageWrites {
-  const texts = textWrites(db);
+export function messageWrites(db: Statements, texts: TextWrites): MessageWrites {
   // Null, which is refused, where there is no such conversation.
   const insert = db.prepareForRows(
     insertRows('messages', ['accountId', ...messageColumns], {

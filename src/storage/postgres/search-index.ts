@@ -8,6 +8,8 @@ import { arrayOf, type Statements } from './statements.ts';
 const indexed = (terms: string, accountId: string): string => `array_to_tsvector(ARRAY(SELECT account.key || ':' || term
   FROM accounts AS account, unnest(${terms}::text[]) AS term WHERE account.id = ${accountId}))`;
 
+export type TextWrites = ReturnType<typeof textWrites>;
+
 /** Keeps the index in the transactions that write texts. */
 export function textWrites(db: Statements) {
   const insert = db.prepareForRows(

@@ -16,6 +16,7 @@ import { messageReads, messageWrites } from './messages.ts';
 import { explainNewer, isNotNewer, type MigrationReport, migrate } from './migrate.ts';
 import { readPositionReads, readPositionWrites } from './read-positions.ts';
 import { searchReads, searchWrites } from './search.ts';
+import { textWrites } from './search-index.ts';
 import { Session } from './session.ts';
 import { signInReads, signInWrites } from './sign-ins.ts';
 import { Statements } from './statements.ts';
@@ -118,8 +119,9 @@ function writingOn(session: Session, clock: Clock): Writing<Transaction> {
   const accounts = scoped(accountReads(db), accountWrites(db));
   const apiKeys = scoped(apiKeyReads(db), apiKeyWrites(db, touchedAll));
   const signIns = scoped(signInReads(db), signInWrites(db));
-  const conversations = scoped(conversationReads(db), conversationWrites(db, touchedAll));
-  const messages = scoped(messageReads(db), messageWrites(db));
+  const texts = textWrites(db);
+  const conversations = scoped(conversationReads(db), conversationWrites(db, texts, touchedAll));
+  const messages = scoped(messageReads(db), messageWrites(db, texts));
   const readPositions = scoped(readPositionReads(db), readPositionWrites(db));
   const events = scoped(
     eventReads(db),

@@ -25,7 +25,7 @@ import { type ErasureHooks, erasureReads, erasureWrites } from './erasure.ts';
 import { messagesAfter } from './messages.ts';
 import { maxEntriesAtOnce } from './paging.ts';
 import { readPositionsOfKey, unreadUpkeep } from './read-positions.ts';
-import { indexUpkeep, textWrites } from './search-index.ts';
+import { indexUpkeep, type TextWrites } from './search-index.ts';
 import { columnsOf, jsonList, type Statements } from './statements.ts';
 import type { conversations } from './tables.ts';
 
@@ -103,13 +103,7 @@ export function conversationReads(db: Statements): ConversationReads {
   };
 }
 
-export interface ConversationHooks extends ErasureHooks {
-  /** Called for each text that waits for being indexed. */
-  readonly onWaiting: () => void;
-}
-
-export function conversationWrites(db: Statements, hooks: ConversationHooks): ConversationWrites {
-  const texts = textWrites(db, hooks.onWaiting);
+export function conversationWrites(db: Statements, texts: TextWrites, hooks: ErasureHooks): ConversationWrites {
   const index = indexUpkeep(db);
   const unread = unreadUpkeep(db);
   const insert = db.prepare(insertInto('conversations', ['accountId', ...conversationColumns, folded]));

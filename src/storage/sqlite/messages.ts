@@ -5,7 +5,7 @@ import { type MessageRow, messageColumns, toMessage, toMessageRow } from '../row
 import { alignToIds, fromJson, toMs } from '../rows/values.ts';
 import { insertInto } from '../sql.ts';
 import { type RangeReader, readRanges } from './paging.ts';
-import { textWrites } from './search-index.ts';
+import type { TextWrites } from './search-index.ts';
 import { columnsOf, jsonList, type Statements } from './statements.ts';
 import type { conversations } from './tables.ts';
 
@@ -70,9 +70,7 @@ export function messageReads(db: Statements): MessageReads {
   };
 }
 
-/** @param onWaiting called for each text that waits for being indexed */
-export function messageWrites(db: Statements, onWaiting: () => void): MessageWrites {
-  const texts = textWrites(db, onWaiting);
+export function messageWrites(db: Statements, texts: TextWrites): MessageWrites {
   const insert = db.prepare(
     insertInto('messages', messageColumns, {
       conversationKey: '(SELECT key FROM conversations WHERE account_id = :accountId AND id = :conversationId)',

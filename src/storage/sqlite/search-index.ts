@@ -95,7 +95,12 @@ export function textOf({ content, subject, visitor }: Source): string {
   return content ?? conversationText({ subject, visitor: fromJson(visitor) });
 }
 
-/** Notes a text in the transaction that writes it. */
+export type TextWrites = ReturnType<typeof textWrites>;
+
+/**
+ * Notes a text in the transaction that writes it.
+ * @param onWaiting called for each text that waits for being indexed
+ */
 export function textWrites(db: Statements, onWaiting: () => void) {
   const insert = db.prepare(
     `INSERT INTO search_texts (account_key, number, conversation_key, sequence, created_at)

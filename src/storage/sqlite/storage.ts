@@ -27,7 +27,7 @@ import {
 } from './open.ts';
 import { readPositionReads, readPositionWrites } from './read-positions.ts';
 import { searchReads } from './search.ts';
-import { searchWrites } from './search-index.ts';
+import { searchWrites, textWrites } from './search-index.ts';
 import { SearchIndexer } from './search-indexer.ts';
 import { signInReads, signInWrites } from './sign-ins.ts';
 import { Statements } from './statements.ts';
@@ -148,9 +148,10 @@ function transactionsOn(db: Statements, watch: CommitWatch, onWaiting: () => voi
   const accounts = scoped({ ...accountReads(db), ...accountWrites(db) }, db.connection);
   const apiKeys = scoped({ ...apiKeyReads(db), ...apiKeyWrites(db, watch.endedCredential) }, db.connection);
   const signIns = scoped({ ...signInReads(db), ...signInWrites(db) }, db.connection);
-  const hooks = { onHide: watch.hid, onGone: watch.erased, onWaiting };
-  const conversations = scoped({ ...conversationReads(db), ...conversationWrites(db, hooks) }, db.connection);
-  const messages = scoped({ ...messageReads(db), ...messageWrites(db, onWaiting) }, db.connection);
+  const texts = textWrites(db, onWaiting);
+  const hooks = { onHide: watch.hid, onGone: watch.erased };
+  const conversations = scoped({ ...conversationReads(db), ...conversationWrites(db, texts, hooks) }, db.connection);
+  const messages = scoped({ ...messageReads(db), ...messageWrites(db, texts) }, db.connection);
   const readPositions = scoped({ ...readPositionReads(db), ...readPositionWrites(db) }, db.connection);
   const events = scoped({ ...eventReads(db), ...eventWrites(db, watch.grew) }, db.connection);
   const leads = scoped({ ...leadReads(db), ...leadWrites(db) }, db.connection);

@@ -2,14 +2,9 @@ import type { Admission } from '../access/admission.ts';
 import type { Caller } from '../domain/caller.ts';
 import { DomainError } from '../domain/errors.ts';
 import type { Ports } from '../domain/ports.ts';
-import { noRoom } from '../http/no-room.ts';
 import type { RequestContext } from '../http/request-context.ts';
-import { Room } from '../runtime/room.ts';
 import type { Handler } from './protocol.ts';
 import { callTool, type Tool, toolsFor } from './tools.ts';
-
-/** How many calls of an account are under way at the same time: each can hold some megabytes. */
-const room = new Room({ size: 128, sizeOfAccount: 4, waitingOfAccount: 256 });
 
 /** Errors of the whole request, as at the door: waiting or another credential may help, a model cannot. */
 const ofRequest: readonly string[] = ['UNAUTHENTICATED', 'UNAVAILABLE'];
@@ -53,12 +48,7 @@ export class Exchange implements Handler {
   async #call(tool: Tool) {
     const { ports, admission, note, problemOf } = this.#options;
     this.#http.operation = tool.description.name;
-    const leave = await room.enter(this.#caller.account.id, 1);
     try {
-      if (leave === undefined) {
-        throw noRoom('Too many calls of the account are waiting; send this one again.');
-      }
-      await admission.refuseLate(this.#http); // it may have waited
       const text = await callTool(tool, {
         ports,
         caller: this.#caller,
@@ -74,8 +64,6 @@ export class Exchange implements Handler {
       }
       const known = note(error, this.#http);
       return { isError: true, content: [{ type: 'text' as const, text: problemOf(known, this.#http) }] };
-    } finally {
-      leave?.();
     }
   }
 }

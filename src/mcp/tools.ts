@@ -6,6 +6,8 @@ import type { OperationName } from '../domain/operations.ts';
 import type { Ports } from '../domain/ports.ts';
 import { enterAnswerRoom } from '../http/answer-room.ts';
 import { jsonSchemaOf } from '../http/json-schema.ts';
+import { noRoom } from '../http/no-room.ts';
+import { Room } from '../runtime/room.ts';
 import { scheduler } from '../runtime/scheduler.ts';
 import { marked, markInWords } from './visitor-texts.ts';
 
@@ -127,6 +129,16 @@ export interface Call {
   refuseLate(): Promise<void>;
 }
 
+/** How many calls for one thing are under way at the same time: each can hold some megabytes. */
+const room = new Room({ size: 128, sizeOfAccount: 4, waitingOfAccount: 256 });
+
+/** @throws UNAVAILABLE when too many of the account wait */
+async function enterCall(accountId: string): Promise<() => void> {
+  const leave = await room.enter(accountId, 1);
+  if (leave === undefined) throw noRoom('Too many calls of the account are waiting; send this one again.');
+  return leave;
+}
+
 /**
  * Calls a tool.
  * @returns its answer as JSON
@@ -137,18 +149,19 @@ export async function callTool({ binding }: Tool, { ports, caller, given, refuse
   operation.authorise(caller);
   const input = operation.parse(given, [], caller, ports);
   const { limit = 0 } = input as { limit?: number };
-  // A page is read whole before it is known to be too long.
-  const leave = itemBytes > 0 ? await enterAnswerRoom(caller.account.id, limit * itemBytes) : undefined;
+  const accountId = caller.account.id;
+  // A page is read whole before it is known to be too long. It waits for memory alone: those that do keep nobody's place.
+  const leave = await (itemBytes > 0 ? enterAnswerRoom(accountId, limit * itemBytes) : enterCall(accountId));
   try {
     await refuseLate();
     const output = await operation.run(ports, caller, input);
     const { body, json, pieces } = await binding.answer(output, caller);
     const text = pieces === undefined ? (json ?? JSON.stringify(body ?? null)) : await joined(pieces);
     refuseLong(text);
-    if (text.length > largeBytes) await scheduler.step(caller.account.id);
+    if (text.length > largeBytes) await scheduler.step(accountId);
     return JSON.stringify(marked(JSON.parse(text)));
   } finally {
-    leave?.();
+    leave();
   }
 }
 

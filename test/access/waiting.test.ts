@@ -219,7 +219,7 @@ test('the call of a tool is refused if its credential is revoked while it waits 
   // Four of an account run at the same time. So the last one waits for a write that begins after the revocation.
   const writing = Array.from({ length: 8 }, () => call(client.secret, 'createConversation'));
   await admitted(8);
-  const late = call(key.secret, 'listConversations');
+  const late = call(key.secret, 'getAccount');
   await admitted(9);
   const sinceMs = performance.now();
   const revoked = revoke(client, key.id);
@@ -250,6 +250,25 @@ test('the call of a tool waits for room for what it could answer, and is refused
   await waited;
   expect(await late).toMatchObject({ status: 401, body: { code: 'UNAUTHENTICATED' } });
   expect(await call(client.secret, page)).toMatchObject({ status: 200 });
+});
+
+test('a call of a tool does not wait for pages that wait for room', async () => {
+  const client = await server.account();
+  const call = (name: string) => postMcp(server.url, client.secret, toolCall(name));
+  await call('getAccount'); // the library is loaded
+  const remaining = async (): Promise<number> => (await server.app.ports.limiter.peek(client.account)).remaining;
+  const before = await remaining();
+  const { opened, open } = gate();
+  const waited = waits['room for what it could answer']?.(client, opened);
+  let answered = 0;
+  const pages = Array.from({ length: 4 }, () => call('listConversations').finally(() => answered++));
+  await eventually(remaining, (left) => left === before - 4);
+  for (let turn = 0; turn < 20; turn++) await new Promise((resolve) => setImmediate(resolve));
+  expect(await call('getAccount')).toMatchObject({ status: 200 });
+  expect(answered).toBe(0);
+  open();
+  await waited;
+  for (const page of pages) expect(await page).toMatchObject({ status: 200 });
 });
 
 const reads: Record<string, (authorization: string) => string> = {

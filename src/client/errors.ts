@@ -71,9 +71,9 @@ export async function errorOfResponse(response: Response): Promise<ServiceError>
 /** What `Retry-After` says, in seconds or as a date of HTTP (RFC 9110, section 5.6.7); undefined if it says no time. */
 function secondsOf(text: string): number | undefined {
   if (/^\d+$/.test(text)) return Number(text);
-  if (!/^[A-Z][a-z]+,? /.test(text)) return undefined;
-  const untilMs = Date.parse(text.endsWith('GMT') ? text : `${text} GMT`); // the form of asctime names no zone
-  return Number.isNaN(untilMs) ? undefined : Math.max(0, Math.ceil((untilMs - Date.now()) / 1_000));
+  if (!/^[A-Z]/.test(text)) return undefined;
+  const untilMs = Date.parse(text.replace(/( GMT)?$/, ' GMT')); // the form of asctime names no zone
+  return untilMs >= 0 ? Math.max(0, Math.ceil((untilMs - Date.now()) / 1_000)) : undefined;
 }
 
 /** The first error of a GraphQL response. */

@@ -158,8 +158,7 @@ export class Admission {
       if (charged === undefined || !(error instanceof DomainError) || error.code !== 'UNAUTHENTICATED') throw error;
       context.charged = undefined;
       await this.#refund(caller, charged).catch(this.#options.onError);
-      const left = await this.#peeked(caller);
-      if (left !== undefined) context.rateLimit = left;
+      await this.#noteLeft(context, caller);
       throw error;
     }
   }
@@ -189,8 +188,7 @@ export class Admission {
       await turn;
       return turn !== undefined;
     } catch (error) {
-      const left = await this.#peeked(caller);
-      if (left !== undefined) context.rateLimit = left;
+      await this.#noteLeft(context, caller);
       throw error;
     }
   }
@@ -203,18 +201,18 @@ export class Admission {
     } catch (error) {
       context.charged = undefined; // all or nothing was charged
       const known = error instanceof DomainError ? error.facts.rateLimit : undefined;
-      const left = known ?? (await this.#peeked(caller));
-      if (left !== undefined) context.rateLimit = left;
+      if (known === undefined) await this.#noteLeft(context, caller);
+      else context.rateLimit = known;
       throw error;
     }
   }
 
-  /** The budget, or undefined on failure, which must not replace the error being reported. */
-  async #peeked(caller: Caller): Promise<RateLimit | undefined> {
+  /** Keeps what is left of the budget in the context; a failure must not replace the error that is being reported. */
+  async #noteLeft(context: AdmissionContext, caller: Caller): Promise<void> {
     try {
-      return await this.peek(caller);
+      context.rateLimit = await this.peek(caller);
     } catch {
-      return undefined;
+      // It is answered without.
     }
   }
 

@@ -95,7 +95,8 @@ export interface Operation<Input = unknown, Output = unknown> {
   /**
    * @param others faults already found by REST or GraphQL, to be reported together
    * @param caller who gives it, where that makes a difference
-   * @param ports where the service’s configuration makes a difference
+   * @param ports where the service’s configuration makes a difference: without them, an operation that depends on it takes
+   *   nothing
    * @throws VALIDATION_FAILED with all faults of the input, up to `maxFaults`; FORBIDDEN for what the caller may not give
    */
   parse(input: object, others?: readonly Fault[], caller?: Caller, ports?: Ports): Input;
@@ -116,6 +117,13 @@ export function operation<Schema extends z.ZodType, Output>(
 ): Operation<z.output<Schema>, Output> {
   const { name, repeatable } = definition;
   const schema = repeatable === undefined ? definition.input : withIdempotencyKey(definition.input);
+
+  function configuredFaults(given: object, ports: Ports | undefined): readonly Fault[] {
+    if (definition.faults === undefined) return [];
+    if (ports === undefined) throw new Error(`What ${name} takes depends on the configuration`);
+    return definition.faults(ports, given);
+  }
+
   const self: Operation<z.output<Schema>, Output> = {
     name,
     summary: definition.summary,
@@ -138,8 +146,7 @@ export function operation<Schema extends z.ZodType, Output>(
     },
     parse(input, others = [], caller, ports) {
       const completed = caller && definition.completed?.(caller, input);
-      const configured = (ports && definition.faults?.(ports, input)) ?? [];
-      return parseInput(schema, completed ?? input, [...others, ...configured]) as z.output<Schema>;
+      return parseInput(schema, completed ?? input, [...others, ...configuredFaults(input, ports)]) as z.output<Schema>;
     },
     run(ports, caller, parsed, onReplay = () => {}) {
       const context = contextOf(ports, caller);

@@ -3,8 +3,8 @@ import { ServiceError } from './errors.ts';
 /** The first wait after a failed connection; each next one is twice as long. */
 const firstMs = 250;
 const longestMs = 30_000;
-/** Budgets are of an hour, so that the service asks for no more; something else may ask for anything. */
-const longestAskedMs = 3_600_000;
+/** The service asks for no more: a budget is free again after 61 minutes. Something else may ask for anything. */
+const longestAskedMs = 61 * 60_000;
 /** A timer of more would fire at once. */
 const longestTimerMs = 2 ** 31 - 1;
 

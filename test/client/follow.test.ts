@@ -273,7 +273,7 @@ test('a follower over a stream waits longer and longer while something else answ
   await events.return();
 });
 
-test('a follower over a stream waits for an hour at most, whatever it is told', async () => {
+test('a follower over a stream waits for 61 minutes at most, whatever it is told', async () => {
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'Date'] });
   onTestFinished(() => void vi.useRealTimers());
   let sent = 0;

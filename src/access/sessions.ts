@@ -4,6 +4,7 @@ import { bindingOf, type Caller, isBound } from '../domain/caller.ts';
 import { DomainError } from '../domain/errors.ts';
 import type { Clock } from '../domain/ports.ts';
 import type { Storage } from '../domain/storage-port.ts';
+import { afterMicrotasks } from '../runtime/after-microtasks.ts';
 
 /** Open sockets and event streams per account. */
 const maxSessions = 1_000;
@@ -15,8 +16,8 @@ const maxBoundSessions = maxSessions / 2;
 const maxSessionsOfBinding = 20;
 /** Interval of the check for expired credentials, and for revocations that were not notified. */
 const checkMs = 1_000;
-/** How long credentials are looked up in one turn of the event loop: what SQLite answers does not let it turn. */
-const lookingMs = 5;
+/** How long credentials are looked up, and sessions ended, in one turn of the event loop. */
+const turnMs = 5;
 
 /** Why the service ended a session. */
 export type EndReason = 'credential' | 'shutdown';
@@ -130,7 +131,7 @@ export class Sessions {
       if (touched === undefined) void this.#lookForRevocations();
     });
     const checking = setInterval(() => {
-      this.#endExpired();
+      void this.#endExpired();
       void this.#lookForRevocations();
     }, checkMs).unref();
     this.#stop = () => {
@@ -143,11 +144,14 @@ export class Sessions {
     if (this.close(caller, session)) session.endSession(reason);
   }
 
-  #endExpired(): void {
+  async #endExpired(): Promise<void> {
     const now = this.#clock.now();
+    const nextTurnIfOver = turns();
     for (const [session, caller] of this.#all()) {
       const { expiresAtMs } = caller;
-      if (expiresAtMs !== undefined && expiresAtMs <= now) this.#end(session, caller, 'credential');
+      if (expiresAtMs === undefined || expiresAtMs > now) continue;
+      this.#end(session, caller, 'credential');
+      await nextTurnIfOver();
     }
   }
 
@@ -188,26 +192,39 @@ export class Sessions {
   /** @returns whether every credential could be looked up: one account's failure keeps none of another from ending */
   async #endRevoked(sessions: readonly (readonly [Session, Caller])[]): Promise<boolean> {
     let isComplete = true;
-    let sinceMs = performance.now();
+    const nextTurnIfOver = turns();
     for (const [accountId, ofAccount] of Map.groupBy(sessions, ([, caller]) => caller.account.id)) {
-      if (performance.now() - sinceMs > lookingMs) {
-        await nextTurn();
-        sinceMs = performance.now();
-      }
       try {
         const keyIds = [...new Set(ofAccount.map(([, { keyId }]) => keyId))];
         const keys = await this.#storage.read.apiKeys.findMany(accountId, keyIds);
         const live = new Set(keys.flatMap((key) => (key?.revokedAt === null ? key.id : [])));
         for (const [session, caller] of ofAccount) {
-          if (!live.has(caller.keyId)) this.#end(session, caller, 'credential');
+          if (live.has(caller.keyId)) continue;
+          this.#end(session, caller, 'credential');
+          await nextTurnIfOver();
         }
       } catch (error) {
         isComplete = false;
         this.#failed(error);
       }
+      await nextTurnIfOver();
     }
     return isComplete;
   }
+}
+
+/**
+ * Lets the event loop turn once what is done in one turn has taken long, with all that follows from it at once: a socket
+ * ends with all its subscriptions, and an account may have a thousand sockets.
+ */
+function turns(): () => Promise<void> {
+  let sinceMs = performance.now();
+  return async () => {
+    await new Promise<void>(afterMicrotasks);
+    if (performance.now() - sinceMs < turnMs) return;
+    await nextTurn();
+    sinceMs = performance.now();
+  };
 }
 
 function hasPlaceForBound(sessions: ReadonlyMap<Session, Caller>, caller: Caller): boolean {

@@ -1,3 +1,4 @@
+import { afterMicrotasks } from './after-microtasks.ts';
 import { FairQueue } from './fair-queue.ts';
 import { MovingAverage } from './moving-average.ts';
 
@@ -125,7 +126,7 @@ export class Scheduler {
     if (this.#isStepping || this.#turnsWithoutSteps > 0 || !this.#isOpen(this.#steps)) return false;
     this.#isStepping = true;
     const startedMs = performance.now();
-    afterThis(() => this.#stepped(startedMs));
+    afterMicrotasks(() => this.#stepped(startedMs));
     return true;
   }
 
@@ -233,15 +234,10 @@ function run(take: () => Run | undefined, endMs: number, then: () => void): void
       then();
     } else {
       first();
-      afterThis(next);
+      afterMicrotasks(next);
     }
   };
   next();
-}
-
-/** Calls back when what runs now waits for something. */
-function afterThis(callback: () => void): void {
-  queueMicrotask(() => process.nextTick(callback)); // a tick queued by a microtask runs after all microtasks
 }
 
 /** The scheduler of this process, which everything shares: whatever an account does, it has one turn in each line. */

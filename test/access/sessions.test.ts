@@ -40,6 +40,38 @@ test('while the keys of thousands of sockets are looked up, others are served', 
   expect(turns).toBeGreaterThan(1);
 });
 
+test.each(['a key is revoked', 'tokens expire'])(
+  'while all sockets of an account end because %s, others are served',
+  async (why) => {
+    const { ports, sessions } = server.app;
+    const { account, apiKey } = await createAccount(ports, { name: why, plan: 'trial' });
+    const expiresAtMs = why === 'tokens expire' ? server.clock.now() + 1_000 : undefined;
+    const caller = { ...operatorOf(account), keyId: apiKey.id, expiresAtMs };
+    const { promise: allEnded, resolve: end } = Promise.withResolvers<void>();
+    let open = 100;
+    let turns = 0;
+    const turn = (): void => {
+      turns++;
+      if (open > 0) setImmediate(turn);
+    };
+    // Ending one takes a moment, and what follows from it another.
+    const takeTime = (): void => {
+      for (const sinceMs = performance.now(); performance.now() - sinceMs < 0.5; );
+    };
+    const endSession = (): void => {
+      if (open-- === 100) setImmediate(turn);
+      takeTime();
+      queueMicrotask(takeTime);
+      if (open === 0) end();
+    };
+    for (let index = 0; index < 100; index++) sessions.open(caller, { endSession });
+    if (why === 'a key is revoked') await revokeApiKey.execute(ports, operatorOf(account), { id: apiKey.id });
+    else server.clock.advance(1_000);
+    await allEnded;
+    expect(turns).toBeGreaterThan(5);
+  },
+);
+
 test('a key that cannot be looked up keeps no other from ending', async () => {
   const [broken, ending] = [await server.account(), await server.account()];
   await new RawSocket(server.url).init(broken.secret);

@@ -1,5 +1,6 @@
 import { connect as netConnect, type Socket } from 'node:net';
 import postgres from 'postgres';
+import { afterMicrotasks } from '../../runtime/after-microtasks.ts';
 import { type Encryption, encrypted, encryptionOf } from './encryption.ts';
 import { isDisconnection, isUseless } from './errors.ts';
 
@@ -194,11 +195,10 @@ function sendTogether(socket: Socket): void {
     if (!isCorked) {
       isCorked = true;
       socket.cork();
-      const uncork = (): void => {
+      afterMicrotasks(() => {
         isCorked = false;
         socket.uncork();
-      };
-      queueMicrotask(() => process.nextTick(uncork)); // a tick queued by a microtask runs after all microtasks
+      });
     }
     return write(...args);
   }) as Socket['write'];

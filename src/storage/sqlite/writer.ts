@@ -1,4 +1,5 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
+import { afterMicrotasks } from '../../runtime/after-microtasks.ts';
 import { FairQueue } from '../../runtime/fair-queue.ts';
 import { MovingAverage } from '../../runtime/moving-average.ts';
 import { pause, retryDelayMs, unavailable } from '../errors.ts';
@@ -220,7 +221,7 @@ export class Writer<Tx> {
     for (const [job, outcome] of done) {
       await slices.yieldIfOver();
       settle(job, failure ?? outcome);
-      await microtasksDone(); // what waits for it runs as far as it can
+      await new Promise<void>(afterMicrotasks); // what waits for it runs as far as it can
     }
     return done.length;
   }
@@ -286,11 +287,6 @@ function prepareSteps(connection: Connection) {
   };
 }
 
-/** Resolves when no microtask is left: a tick that is queued by a microtask runs after all of them. */
-function microtasksDone(): Promise<void> {
-  return new Promise((resolve) => queueMicrotask(() => process.nextTick(resolve)));
-}
-
 function settle<Tx>(job: Job<Tx>, outcome: Outcome): void {
   if ('error' in outcome) job.reject(asDomainError(outcome.error));
   else job.resolve(outcome.value);
@@ -312,13 +308,10 @@ function withinMicrotasks(work: () => Promise<unknown>, scope: WorkScope): Promi
       scope.ended = true;
       resolve(outcome);
     };
-    // A tick that is scheduled by a microtask runs right after the last microtask, and before any timer or I/O. An
-    // immediate would run too late: a timer that is due by then could let the work go on.
-    queueMicrotask(() =>
-      process.nextTick(() => {
-        if (!scope.ended) end({ error: new Error('A storage work awaited something other than its transaction') });
-      }),
-    );
+    // An immediate would run too late: a timer that is due by then could let the work go on.
+    afterMicrotasks(() => {
+      if (!scope.ended) end({ error: new Error('A storage work awaited something other than its transaction') });
+    });
     try {
       work().then(
         (value) => end({ value }),

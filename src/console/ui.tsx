@@ -77,11 +77,16 @@ export function useLoaded<T>(
     void load();
     return () => over.abort();
   }, [live, round, ...keys]);
+  const reload = (): void => setRound((each) => each + 1);
+  // What could not be read while the service was away is read once it is heard of again.
+  useEffect(() => {
+    if (live.connection === 'live' && state.error !== undefined) reload();
+  }, [live.connection]);
   return {
     data: state.data,
     error: state.error,
     isLoading: state.isLoading,
-    reload: () => setRound((each) => each + 1),
+    reload,
     change: (next) => {
       changes.current?.push(next);
       setState((now) => (now.data === undefined ? now : { ...now, data: next(now.data) }));
@@ -168,19 +173,24 @@ export interface Action {
   readonly isBusy: boolean;
   /** Why it failed the last time. */
   readonly error: unknown;
-  run(work: () => Promise<unknown>): void;
+  /** Aborts what was run before, if that is not done yet. */
+  run(work: (signal: AbortSignal) => Promise<unknown>): void;
 }
 
 /** What a button does that takes a while. */
 export function useAction(): Action {
   const [state, setState] = useState<{ isBusy: boolean; error?: unknown }>({ isBusy: false });
-  async function run(work: () => Promise<unknown>): Promise<void> {
+  const running = useRef(new AbortController());
+  async function run(work: (signal: AbortSignal) => Promise<unknown>): Promise<void> {
+    running.current.abort();
+    running.current = new AbortController();
+    const { signal } = running.current;
     setState({ isBusy: true });
     try {
-      await work();
-      setState({ isBusy: false });
+      await work(signal);
+      if (!signal.aborted) setState({ isBusy: false });
     } catch (error) {
-      setState({ isBusy: false, error });
+      if (!signal.aborted) setState({ isBusy: false, error });
     }
   }
   return { ...state, error: state.error, run: (work) => void run(work) };

@@ -7,6 +7,7 @@ import { openPage, shows } from '../support/browser.ts';
 import type { Client, Json } from '../support/client.ts';
 import { hourMs, minuteMs, TestClock } from '../support/clock.ts';
 import { longTest as test } from '../support/effort.ts';
+import { temporaryFolder } from '../support/files.ts';
 import { Receiver } from '../support/receiver.ts';
 import { startTestServer } from '../support/server.ts';
 import { eventually, gate } from '../support/wait.ts';
@@ -14,10 +15,16 @@ import { anywhere } from '../support/webhook-policy.ts';
 
 // The views of the console beside the inbox, in the browser of somebody who has signed in.
 
-/** @param scopes those of the key, if it has not all of them */
-async function open(context: TestContext, scopes?: readonly string[]) {
-  const clock = new TestClock(new Date().toISOString()); // the page shows the same time
-  const server = await startTestServer({ clock, config: { webhookPolicy: anywhere } });
+interface Options {
+  /** Those of the key, if it has not all of them. */
+  readonly scopes?: readonly string[];
+  readonly databasePath?: string;
+  readonly clock?: TestClock;
+}
+
+async function open(context: TestContext, options: Options = {}) {
+  const { scopes, clock = new TestClock(new Date().toISOString()), ...file } = options; // the page shows the same time
+  const server = await startTestServer({ ...file, clock, config: { webhookPolicy: anywhere } });
   context.onTestFinished(() => server.close());
   const account = await server.account();
   const opened = await openPage(context, [server.url]);
@@ -115,6 +122,25 @@ test('leads are listed page by page, found by their email address, and appear as
   expect([errors, foreign]).toEqual([[], []]);
 });
 
+test.for([
+  ['leads', 'Leads, newest first'],
+  ['events', 'Events, newest first'],
+] as const)(
+  'what could not be read of the %s while the service was away is shown when it is back',
+  async ([view, caption], context) => {
+    const config = { databasePath: `${temporaryFolder()}/test.db`, clock: new TestClock(new Date().toISOString()) };
+    const { server, page, account, show } = await open(context, config);
+    await ask(account, 'POST', '/leads', { name: 'Ada', phone: '+49 30 1234' });
+    await server.close();
+    await show(view);
+    await page.getByRole('alert').filter({ hasText: 'The service cannot be reached.' }).waitFor();
+    const again = await startTestServer({ ...config, config: { port: Number(new URL(server.url).port) } });
+    context.onTestFinished(() => again.close());
+    await count(page, caption, 1);
+    expect(await page.getByRole('alert').count()).toBe(0);
+  },
+);
+
 test('events appear as they happen, of the types chosen, and none is missed while it is paused', async (context) => {
   const { page, errors, foreign, account, show } = await open(context);
   const { id } = await ask(account, 'POST', '/conversations', { subject: 'A tent' });
@@ -199,7 +225,7 @@ test('an event that arrives when other types have just been shown is there once,
   expect(errors).toEqual([]);
 });
 
-test('the types that were chosen last are shown, also if the answer to others comes later', async (context) => {
+test('the types that were chosen last are shown, and what was asked for before them is given up', async (context) => {
   const { page, errors, account, show } = await open(context);
   const { id } = await ask(account, 'POST', '/conversations', { subject: 'A tent' });
   await ask(account, 'POST', `/conversations/${id}/messages`, { sender: 'visitor', content: 'Hello' });
@@ -207,21 +233,21 @@ test('the types that were chosen last are shown, also if the answer to others co
   const caption = 'Events, newest first';
   await count(page, caption, 2);
   const late = gate();
+  context.onTestFinished(() => late.open());
   const isOfOne = (text: string | null): boolean => text?.includes('query Log') === true && !text.includes('STARTED');
   await page.route('**/graphql', async (route) => {
-    const response = await route.fetch();
     if (isOfOne(route.request().postData())) await late.opened;
-    await route.fulfill({ response });
+    else await route.continue();
   });
   const types = async () => (await cellsOf(page, caption)).map(([type]) => type);
-  const answered = page.waitForResponse((response) => isOfOne(response.request().postData()));
+  const givenUp = page.waitForEvent('requestfailed', (request) => isOfOne(request.postData()));
   await choose(page, 'message.received');
   await choose(page, 'conversation.started');
+  await givenUp;
   await page.getByText('Types: conversation.started, message.received').waitFor();
-  late.open();
-  await (await answered).finished();
   await ask(account, 'POST', `/conversations/${id}/messages`, { sender: 'visitor', content: 'Hello' });
   await shows(types, ['message.received', 'message.received', 'conversation.started']);
+  expect(await page.getByRole('alert').count()).toBe(0);
   expect(errors).toEqual([]);
 });
 
@@ -506,7 +532,7 @@ test.for([320, 390, 844])(
 const views = ['leads', 'events', 'webhooks', 'analytics', 'keys'];
 
 test('what the key may not do is said in a sentence', async (context) => {
-  const { page, errors, show } = await open(context, ['conversations:read']);
+  const { page, errors, show } = await open(context, { scopes: ['conversations:read'] });
   const needed = ['leads:read', 'events:read', 'webhooks:manage', 'analytics:read', 'keys:manage'];
   for (const [index, view] of views.entries()) {
     await show(view);

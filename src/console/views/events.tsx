@@ -1,4 +1,4 @@
-import { useEffect, useRef, useState } from 'preact/hooks';
+import { useEffect, useState } from 'preact/hooks';
 import { type EventOfSocket, ServiceError } from '../../client/index.ts';
 import { log, logFields } from '../documents-of-views.ts';
 import { type EventTypeName, eventTypeOf, eventTypes } from '../names.ts';
@@ -69,7 +69,7 @@ const nothing: Shown = { types: [], entries: [], cursor: undefined, hasEarlier: 
 /** What each session has been shown, so that the view goes on where it was. */
 const shownTo = new WeakMap<Session, Shown>();
 
-export function Events({ session }: ViewProps) {
+export function Events({ session, live }: ViewProps) {
   const { client } = session;
   const [shown, setShown] = useState(shownTo.get(session) ?? nothing);
   shownTo.set(session, shown);
@@ -78,23 +78,23 @@ export function Events({ session }: ViewProps) {
   const reading = useAction();
   const { types, cursor, isBehind } = shown;
 
-  async function read(after: string | null, names = types): Promise<{ page: Page<Entry>; end: string }> {
+  async function read(
+    after: string | null,
+    names: readonly EventTypeName[],
+    signal: AbortSignal,
+  ): Promise<{ page: Page<Entry>; end: string }> {
     const variables = { after, types: names.length === 0 ? null : names };
     const answer = await client.graphql<{
       eventCursor: string;
       events: Page<Omit<Entry, 'type'> & { type: EventTypeName }>;
-    }>(log, variables);
+    }>(log, variables, { signal });
     const nodes = answer.events.nodes.map((node) => ({ ...node, type: eventTypeOf(node.type) }));
     return { page: { ...answer.events, nodes }, end: answer.eventCursor };
   }
-  /** Counts what was asked for: an answer to what is no longer wanted is dropped. */
-  const asked = useRef(0);
   /** Begins with the whole log if it is short, else now. */
   const begin = (names: readonly EventTypeName[]): void =>
-    reading.run(async () => {
-      const turn = ++asked.current;
-      const { page, end } = await read(null, names);
-      if (turn !== asked.current) return;
+    reading.run(async (signal) => {
+      const { page, end } = await read(null, names, signal);
       const isShort = !page.pageInfo.hasNextPage;
       const entries = isShort ? page.nodes.toReversed() : [];
       const next = isShort ? (page.pageInfo.endCursor ?? end) : end;
@@ -108,10 +108,8 @@ export function Events({ session }: ViewProps) {
       }));
     });
   const readOn = (after: string | null): void =>
-    reading.run(async () => {
-      const turn = ++asked.current;
-      const { page, end } = await read(after);
-      if (turn !== asked.current) return;
+    reading.run(async (signal) => {
+      const { page, end } = await read(after, types, signal);
       const { endCursor, hasNextPage } = page.pageInfo;
       setShown((now) => ({
         ...now,
@@ -126,6 +124,9 @@ export function Events({ session }: ViewProps) {
   useEffect(() => {
     if (cursor === undefined) begin(types);
   }, [cursor === undefined]);
+  useEffect(() => {
+    if (live.connection === 'live' && reading.error !== undefined) begin(types);
+  }, [live.connection]);
   const isFollowing = cursor !== undefined && !isBehind && !isPaused && following === undefined;
   useEffect(() => {
     if (!isFollowing) return undefined;

@@ -114,11 +114,15 @@ test('an agent signs in, sees what arrives, answers, closes and opens again, and
   expect([errors, foreign]).toEqual([[], []]);
 });
 
-test('words that are too long break on a phone, and what is written from right to left is shown so', async (context) => {
+test('words that are too long break on a phone, tags that are too many are counted, and what is written from right to left is shown so', async (context) => {
   const { page, server, account, others, agent } = await open(context);
   await page.setViewportSize({ width: 390, height: 844 });
   const long = 'Donaudampfschifffahrtsgesellschaft'.repeat(3);
-  const about = { subject: long, assignee: { id: 'agent-9', name: long }, tags: ['x'.repeat(50)] };
+  const about = {
+    subject: long,
+    assignee: { id: 'agent-9', name: long },
+    tags: ['x'.repeat(50), 'two', 'three', 'four', 'five', 'six'],
+  };
   const id = await others.start(long, 'שלום!', about);
   await others.ask('POST', '/leads', { name: long, email: 'ada@example.com' });
   await agent.signIn(account.secret);
@@ -126,6 +130,7 @@ test('words that are too long break on a phone, and what is written from right t
   const fits = (selector: string) =>
     page.locator(selector).evaluateAll((all) => all.every((each) => each.scrollWidth <= each.clientWidth));
   expect([await fits('.rows'), await fits('.marks')]).toEqual([true, true]);
+  await agent.row(long).getByText('+2 tags').waitFor();
   await page.goto(`${server.url}/console#/inbox/${id}`);
   await shows(agent.texts, ['שלום!']);
   await agent.thread.locator('summary').click();

@@ -140,6 +140,9 @@ interface RowProps {
   readonly isOpen: boolean;
 }
 
+/** A row shows so many tags, and how many more there are: it would be as tall as five others. */
+const mostTags = 4;
+
 function RowLink({ row, excerpt, isOpen }: RowProps) {
   const title = titleOf(row);
   const unread = row.unreadCount ?? 0;
@@ -169,11 +172,17 @@ function RowLink({ row, excerpt, isOpen }: RowProps) {
       <span class="marks">
         <Badge kind={row.status}>{row.status.toLowerCase()}</Badge>
         {row.assignee && <span>{row.assignee.name ?? row.assignee.id}</span>}
-        {row.tags.map((tag) => (
+        {row.tags.slice(0, mostTags).map((tag) => (
           <span key={tag} class="tag">
             {tag}
           </span>
         ))}
+        {row.tags.length > mostTags && (
+          <span>
+            +{row.tags.length - mostTags}
+            <span class="unseen"> tags</span>
+          </span>
+        )}
       </span>
     </a>
   );

@@ -9,12 +9,13 @@ import type { RequestLog } from '../http/request-log.ts';
 import { problemReply } from '../rest/problem.ts';
 import { type Connections, tooManyRequests } from './connections.ts';
 
-/** Node's parser error codes and the errors we answer; any other HPE_ code is one generic error. */
+/** Node's parser error codes, and CONNECT, and the errors we answer; any other HPE_ code is one generic error. */
 const parserErrors: Readonly<Record<string, () => DomainError>> = {
   HPE_HEADER_OVERFLOW: () => new DomainError('BAD_REQUEST', 'The request headers are too large.', { status: 431 }),
   HPE_CHUNK_EXTENSIONS_OVERFLOW: () => new DomainError('PAYLOAD_TOO_LARGE', 'The extensions of a chunk are too large.'),
   [tooManyRequests]: () =>
     new DomainError('UNAVAILABLE', 'Too many requests are arriving at once.', { retryAfterSeconds: 1 }),
+  CONNECT: () => new DomainError('METHOD_NOT_ALLOWED', 'The service is no proxy.', { allow: [] }),
   ERR_HTTP_REQUEST_TIMEOUT: () =>
     new DomainError('BAD_REQUEST', 'The request did not arrive in time.', { status: 408 }),
 };
@@ -30,7 +31,7 @@ function faultOf(code: string): DomainError | undefined {
 }
 
 /**
- * Answers what Node cannot parse as a request like any other error, with a code and a request id. Anybody can send
+ * Answers what Node cannot parse as a request, or makes no response for, like any other error, with a code and a request id. Anybody can send
  * garbage, so it is logged at the level of requests and not as a warning.
  */
 export function refuseUnreadable(server: Server, connections: Connections, { log, requestLog }: Logs): void {
@@ -70,4 +71,5 @@ export function refuseUnreadable(server: Server, connections: Connections, { log
     refused.add(socket as Socket);
     refuse(socket as Socket, error.code ?? '');
   });
+  server.on('connect', (_, socket: Socket) => refuse(socket, 'CONNECT'));
 }

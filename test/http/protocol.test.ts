@@ -136,3 +136,20 @@ describe('an upgrade', () => {
     expect({ status, code: codeIn(body) }).toEqual({ status: 400, code: 'BAD_REQUEST' });
   });
 });
+
+test('CONNECT is METHOD_NOT_ALLOWED, after the answers to what came before it', async () => {
+  const asked = 'CONNECT example.com:443 HTTP/1.1\r\nHost: example.com:443\r\n\r\nbytes for example.com';
+  const { secret } = await server.account();
+  const create = requestText('POST', '/v1/conversations', {
+    headers: { Authorization: `Bearer ${secret}` },
+    body: '{}',
+  });
+  const wire = await open(`${create}${requestText('GET', '/nowhere')}${asked}`);
+  expect((await wire.response()).status).toBe(201);
+  expect((await wire.response()).status).toBe(404);
+  const { status, body } = await wire.response();
+  expect({ status, code: codeIn(body) }).toEqual({ status: 405, code: 'METHOD_NOT_ALLOWED' });
+  await wire.ended;
+  const { status: alone, headers } = await (await open(asked)).response();
+  expect([alone, headers['allow']]).toEqual([405, '']);
+});

@@ -8,6 +8,8 @@ import type { Outcome, WebhookRequest } from './threaded-client.ts';
 /** How long an idle connection is kept at most, so that their number follows that of the attempts in flight. */
 const keepAliveMaxTimeout = 10_000;
 const userAgent = 'conversation-service-webhooks/1';
+/** How many interim responses a receiver may send. Each takes a few bytes and much work, and they could go on without end. */
+const maxInterim = 10;
 
 export interface ResponseLimits {
   /** Timeout of a whole attempt, from connecting to the end of the response. */
@@ -109,6 +111,7 @@ class ResponseHandler implements Dispatcher.DispatchHandler {
   #body = nothing;
   #size = 0;
   #status: number | null = null;
+  #interim = 0;
   #retryAfter: string | undefined;
   #controller: Dispatcher.DispatchController | undefined;
   #ended = false;
@@ -132,7 +135,12 @@ class ResponseHandler implements Dispatcher.DispatchHandler {
   }
 
   onResponseStart(_: Dispatcher.DispatchController, status: number, headers: IncomingHttpHeaders): void {
-    if (status < 200) return; // an interim response
+    if (status < 200) {
+      if (++this.#interim <= maxInterim) return;
+      this.#end('There were too many interim responses.');
+      this.#abort();
+      return;
+    }
     this.#status = status;
     const retryAfter = headers['retry-after'];
     this.#retryAfter = typeof retryAfter === 'string' ? retryAfter : undefined;

@@ -1,5 +1,5 @@
 import { createServer as createTlsServer } from 'node:https';
-import { type AddressInfo, createServer } from 'node:net';
+import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { selfSigned } from '../support/certificate.ts';
 import type { Json } from '../support/client.ts';
@@ -34,6 +34,14 @@ async function answered(reply: Reply): Promise<{ delivery: Json; attempt: Json; 
   await startConversation(client);
   const delivery = await attempted(id, 1);
   return { delivery, attempt: delivery.attempts[0], receiver };
+}
+
+/** The first attempt at an event's delivery to a URL. */
+async function attemptAt(url: string): Promise<Json> {
+  const { client, attempted } = await sceneOf(server, await server.account());
+  const { body } = await client.rest('POST', '/webhooks', { body: { url } });
+  await startConversation(client);
+  return (await attempted(body.id, 1)).attempts[0];
 }
 
 describe('a response', () => {
@@ -130,27 +138,45 @@ describe('a response', () => {
     expect(attempt.error).toMatch(/^The connection was (closed|reset) before a response\.$/);
   });
 
-  test('that is not HTTP is a failure with a readable error', async () => {
-    const { receiver: _, ...scene } = await sceneOf(server, await server.account());
-    const babble = createServer((socket) => void socket.on('error', () => {}).end('220 mail.example.com ESMTP\r\n'));
-    await new Promise<void>((resolve) => babble.listen(0, '127.0.0.1', resolve));
-    const { port } = babble.address() as AddressInfo;
-    const { body } = await scene.client.rest('POST', '/webhooks', { body: { url: `http://127.0.0.1:${port}` } });
-    await startConversation(scene.client);
-    const { attempts } = await scene.attempted(body.id, 1);
-    babble.close();
-    expect(attempts[0]).toMatchObject({ responseStatus: null, error: 'The response is not valid HTTP.' });
+  const earlyHints = 'HTTP/1.1 103 Early Hints\r\nLink: </style.css>; rel=preload\r\n\r\n';
+
+  test('may come after interim ones', async () => {
+    const attempt = await attemptAnswered((socket) => {
+      socket.end(`${earlyHints.repeat(2)}HTTP/1.1 202 Accepted\r\nContent-Length: 2\r\n\r\nok`);
+    });
+    expect(attempt).toMatchObject({ responseStatus: 202, responseBody: 'ok', error: null });
   });
+
+  test('with interim ones without end is read no further', async () => {
+    const attempt = await attemptAnswered((socket) => {
+      const more = (): void => {
+        while (socket.write(earlyHints.repeat(1_000)));
+        socket.once('drain', more);
+      };
+      more();
+    });
+    expect(attempt).toMatchObject({ responseStatus: null, error: 'There were too many interim responses.' });
+  });
+
+  test('that is not HTTP is a failure with a readable error', async () => {
+    const attempt = await attemptAnswered((socket) => void socket.end('220 mail.example.com ESMTP\r\n'));
+    expect(attempt).toMatchObject({ responseStatus: null, error: 'The response is not valid HTTP.' });
+  });
+
+  /** The first attempt at a receiver that answers each request by these bytes. */
+  async function attemptAnswered(answer: (socket: Socket) => void): Promise<Json> {
+    const host = createServer((socket) => {
+      socket.on('error', () => {}).once('data', () => answer(socket));
+    });
+    await new Promise<void>((resolve) => host.listen(0, '127.0.0.1', resolve));
+    const { port } = host.address() as AddressInfo;
+    const attempt = await attemptAt(`http://127.0.0.1:${port}`);
+    host.close();
+    return attempt;
+  }
 });
 
 describe('a receiver', () => {
-  async function attemptAt(url: string): Promise<Json> {
-    const { client, attempted } = await sceneOf(server, await server.account());
-    const { body } = await client.rest('POST', '/webhooks', { body: { url } });
-    await startConversation(client);
-    return (await attempted(body.id, 1)).attempts[0];
-  }
-
   test('that is not listening is reported as such', async () => {
     const gone = await Receiver.open(server.clock);
     gone.close();

@@ -17,9 +17,13 @@ import {
   sampleConversation,
   sampleDelivery,
   sampleEvent,
+  sampleHash,
+  sampleKey,
   sampleWebhook,
+  start,
   startMs,
   storedAccount,
+  storedConversation,
 } from '../support/samples.ts';
 import { TcpRelay } from '../support/tcp-relay.ts';
 import { eventually, gate, until } from '../support/wait.ts';
@@ -976,6 +980,34 @@ test('a migration waits for the works that have begun, and later ones of the old
   const found = await clientOf(url)`SELECT account_id FROM found`;
   expect([...found]).toEqual([{ account_id: early.id }]);
   expect(await storage.read.conversations.count(late.id, {})).toBe(0);
+});
+
+test('no erasure or revocation waits for those of other accounts that are not committed yet', async () => {
+  const storage = await opened(await database(), { lockTimeoutMs: 500 });
+  const scenes = await Promise.all(
+    [1, 2].map(async () => {
+      const { id: accountId } = await storedAccount(storage);
+      const [conversation, key] = [await storedConversation(storage, accountId, ['hello']), sampleKey()];
+      await storage.write(async (tx) => await tx.apiKeys.insert(accountId, key, sampleHash()), accountId);
+      const endBoth = (meanwhile = async () => {}) =>
+        storage.write(async (tx) => {
+          await tx.conversations.erase(accountId, conversation);
+          await tx.apiKeys.update({ ...key, revokedAt: start });
+          await tx.conversations.count(accountId, {}); // all of it is done by then
+          await meanwhile();
+        }, accountId);
+      const isEnded = async () =>
+        (await storage.read.conversations.find(accountId, conversation.id)) === undefined &&
+        (await storage.read.apiKeys.find(accountId, key.id))?.revokedAt === start;
+      return { endBoth, isEnded };
+    }),
+  );
+  const [one = expect.fail(), other = expect.fail()] = scenes;
+  const counts = async () => [await storage.read.events.erasures(), await storage.read.apiKeys.revocations()];
+  const [erasures = 0, revocations = 0] = await counts();
+  await one.endBoth(() => other.endBoth());
+  expect([await one.isEnded(), await other.isEnded()]).toEqual([true, true]);
+  expect(await counts()).toEqual([erasures + 2, revocations + 2]);
 });
 
 test('the limiter’s clock is the database’s, whatever the clocks of nodes show', async () => {

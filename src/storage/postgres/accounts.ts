@@ -159,7 +159,7 @@ export function apiKeyWrites(db: Statements, onRevoke: () => void): ApiKeyWrites
     },
     update: async (key) => {
       if (key.revokedAt !== null) {
-        await countRevocation();
+        countRevocation();
         onRevoke();
       }
       await update.send({ id: key.id, ...times(key) });

@@ -55,6 +55,11 @@ export interface Queries {
    */
   sendRow(statement: RowsText, row: readonly RowValue[]): Promise<unknown> | undefined;
   /**
+   * A change that is sent right before the commit, once however often it is given: of a row that the transactions of all
+   * accounts change, so that none has it locked for longer, nor waits for anything else meanwhile.
+   */
+  sendLast(text: string): void;
+  /**
    * Takes the next numbers of the log of the account that is locked, which is known since then.
    * @returns the last of them; undefined where they have to be asked for
    */
@@ -302,6 +307,10 @@ export class Pool implements Queries {
   }
 
   sendRow(): never {
+    throw new Error('Nothing is changed outside a transaction');
+  }
+
+  sendLast(): never {
     throw new Error('Nothing is changed outside a transaction');
   }
 

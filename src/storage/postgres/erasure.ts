@@ -62,7 +62,7 @@ export function erasureWrites(db: Statements, onHide: () => void): Pick<Conversa
       const row = await remove.get({ accountId, conversationId });
       if (row === undefined) return;
       await discount.send({ ...none, [row.status]: 1, accountId, conversationId });
-      await countErasure();
+      countErasure();
       onHide();
       await unread.remove(accountId, conversationId);
       await removeTags.send({ accountId, conversationId, tags: arrayOf(fromJson(row.tags)) });

@@ -30,10 +30,9 @@ export function metaCounter(db: Statements, name: Counter): () => Promise<number
   return async () => Number((await value()) ?? 0);
 }
 
-/** Prepares adding 1 to a counter of `meta`. */
-export function metaIncrement(db: Statements, name: Counter): () => Promise<unknown> | undefined {
-  const statement = db.prepare('UPDATE meta SET value = (value::bigint + 1)::text WHERE name = :name');
-  return () => statement.send({ name });
+/** Returns what adds 1 to a counter of `meta` at the end of the transaction, which shows others that there is something new. */
+export function metaIncrement({ queries }: Statements, name: Counter): () => void {
+  return () => queries.sendLast(`UPDATE meta SET value = (value::bigint + 1)::text WHERE name = '${name}'`);
 }
 
 export type EpochRow = Readonly<Record<'value' | 'system' | 'timeline' | 'place', string> & { copied: string | null }>;

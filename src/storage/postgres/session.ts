@@ -37,6 +37,8 @@ export class Session implements Queries {
   #losses = 0;
   /** Rows that wait to be written, by the statement that does. */
   readonly #rows = new Map<RowsText, (readonly RowValue[])[]>();
+  /** What is to be sent right before the commit. */
+  readonly #last = new Set<string>();
   /** The ends of the logs of the accounts whose rows are locked, as far as the changes go that were sent. */
   #logEnds = new Map<string, Promise<number>>();
   #lose: (error: unknown) => void = () => {};
@@ -144,12 +146,19 @@ export class Session implements Queries {
     return undefined;
   }
 
+  sendLast(text: string): void {
+    this.#requireWhole();
+    this.#last.add(text);
+  }
+
   /**
    * Commits what was done.
    * @throws what had failed, when nothing was committed; UNAVAILABLE when it is not known whether it was
    */
   async commit(): Promise<void> {
     this.#sendRows();
+    // In the same order by all: two that have one row each would wait for that of the other.
+    for (const text of [...this.#last].sort()) this.#keep(this.#tell(text));
     try {
       const { command } = await this.#tell('COMMIT');
       if (this.#failure !== undefined) throw this.#failure;
@@ -182,6 +191,7 @@ export class Session implements Queries {
   #begin(isCareful: boolean): void {
     this.#failure = undefined;
     this.#rows.clear();
+    this.#last.clear();
     this.beganMs = undefined;
     this.#isOpen = true;
     this.#isCareful = isCareful;

@@ -24,6 +24,8 @@ const blockShare = 64;
  * How long an exhausted budget is cached before reading the storage again: another process may have handed units back.
  */
 const refusalMs = 1_000;
+/** Of how many accounts one transaction hands blocks back. Other writes wait for it, and other processes for its accounts. */
+const handedBackTogether = 32;
 
 /** The budget after an admission, with what a refund of it needs. */
 export interface Charge extends RateLimit {
@@ -148,30 +150,35 @@ export class RateLimiter implements Limiter {
   async handBack({ all = false } = {}): Promise<void> {
     const minute = all ? Number.POSITIVE_INFINITY : minuteOf(this.#clock.now());
     for (const [accountId, { block }] of this.#passed(minute)) if (!block?.left) this.#entries.delete(accountId);
-    if (this.#passed(minute).length === 0) return;
-    let blocks: readonly [string, ReservedBlock][] | undefined;
-    await this.#storage.write(async (tx) => {
-      // Only within the transaction: if it cannot begin, the blocks are still there next time. From here on it may be
-      // committed even if it reports an error, and nothing may be handed back twice.
-      blocks ??= this.#take(minute);
-      await this.#goOn(tx);
-      for (const [accountId, block] of blocks) await this.#giveBack(tx, accountId, block.minute, block.left);
-    });
+    while (this.#passed(minute).next().done !== true) {
+      let blocks: readonly [string, ReservedBlock][] | undefined;
+      await this.#storage.write(async (tx) => {
+        // Only within the transaction: if it cannot begin, the blocks are still there next time. From here on it may be
+        // committed even if it reports an error, and nothing may be handed back twice.
+        blocks ??= this.#takeSome(minute);
+        await this.#goOn(tx);
+        for (const [accountId, block] of blocks) await this.#giveBack(tx, accountId, block.minute, block.left);
+      });
+    }
   }
 
   /** The entries without waiting requests, and without a block of this minute or later. */
-  #passed(minute: number): [string, Entry][] {
-    return [...this.#entries].filter(
-      ([, { block, waiting }]) => waiting.length === 0 && (block === undefined || block.minute < minute),
-    );
+  #passed(minute: number): IteratorObject<[string, Entry], undefined> {
+    return this.#entries
+      .entries()
+      .filter(([, { block, waiting }]) => waiting.length === 0 && (block === undefined || block.minute < minute));
   }
 
-  /** Removes those entries. @returns their blocks */
-  #take(minute: number): [string, ReservedBlock][] {
-    return this.#passed(minute).flatMap(([accountId, { block }]) => {
-      this.#entries.delete(accountId);
-      return block === undefined ? [] : [[accountId, block]];
-    });
+  /**
+   * Removes some of those entries.
+   * @returns their blocks, in the order in which all processes lock what is counted of them
+   */
+  #takeSome(minute: number): [string, ReservedBlock][] {
+    const taken = [...this.#passed(minute).take(handedBackTogether)];
+    for (const [accountId] of taken) this.#entries.delete(accountId);
+    return taken
+      .flatMap<[string, ReservedBlock]>(([accountId, { block }]) => (block === undefined ? [] : [[accountId, block]]))
+      .sort(([one], [other]) => (one < other ? -1 : 1));
   }
 
   #entry(accountId: string): Entry {

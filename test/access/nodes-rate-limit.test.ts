@@ -8,7 +8,7 @@ import { openPostgresStorage, type PostgresStorage } from '../../src/storage/pos
 import { hourMs, minuteMs, secondMs, TestClock } from '../support/clock.ts';
 import { effort, longTest } from '../support/effort.ts';
 import { postgresServer } from '../support/postgres.ts';
-import { storedAccount } from '../support/samples.ts';
+import { sampleAccount, storedAccount } from '../support/samples.ts';
 
 // Three nodes that share the budgets of accounts in PostgreSQL. Each has clocks of its own, and the database another one,
 // which a test sets: a function of the same name stands before PostgreSQL's own.
@@ -238,4 +238,34 @@ longTest('all of the limit can be used over three nodes, but for what one had re
   const all = before + (await nodes.admitAll());
   expect(all).toBeLessThan(limit);
   expect(all).toBeGreaterThanOrEqual(limit - limit / 64);
+});
+
+longTest('nodes that hand back what they have of the same accounts never have to begin again', async () => {
+  const ownUrl = await database();
+  const undone: string[] = [];
+  const onStatement = (text: string): void => {
+    if (/^(?:ROLLBACK|SAVEPOINT)/.test(text)) undone.push(text);
+  };
+  const nodes = await Promise.all(
+    [1, 2].map(async () => {
+      const clock = new TestClock();
+      const storage = await openPostgresStorage(ownUrl, { clock, onStatement });
+      onTestFinished(() => storage.close());
+      return { storage, limiter: new RateLimiter({ storage, clock }) };
+    }),
+  );
+  const [one = expect.fail(), two = expect.fail()] = nodes;
+  const accounts = Array.from({ length: 100 }, () => sampleAccount());
+  await one.storage.write(async (tx) => {
+    for (const account of accounts) await tx.accounts.insert(account);
+  });
+  for (const account of accounts) await one.limiter.admit(account);
+  for (const account of accounts.toReversed()) await two.limiter.admit(account);
+  await Promise.all(nodes.map(({ limiter }) => limiter.handBack({ all: true })));
+  expect(undone).toEqual([]);
+  const client = postgres(ownUrl, { max: 1 });
+  onTestFinished(() => client.end({ timeout: 0 }));
+  const [counted] = await client`SELECT count(DISTINCT account_id)::integer AS accounts, sum(count)::integer AS requests
+    FROM rate_windows WHERE count > 0`;
+  expect(counted).toEqual({ accounts: accounts.length, requests: 2 * accounts.length });
 });

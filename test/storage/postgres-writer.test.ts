@@ -1037,6 +1037,61 @@ test('works that count requests do not wait for one another that advances the li
   expect(Number(await stored()), 'the next that counts advances it, and none sets it back').toBe(minute * 60_000);
 });
 
+describe('what is old', () => {
+  /** An account with so many old events, each with a delivery. */
+  async function openScene(count: number) {
+    const url = await server().database();
+    const storage = await opened(url);
+    const { id: accountId } = await storedAccount(storage);
+    const [conversation, webhook] = [sampleConversation(), sampleWebhook()];
+    const events = Array.from({ length: count }, () => sampleEvent(conversation));
+    await storage.write(async (tx) => {
+      await tx.webhooks.insert(accountId, webhook);
+      await tx.events.append(accountId, events);
+      for (const { id } of events) await tx.deliveries.insert(accountId, sampleDelivery(webhook.id, { eventId: id }));
+    }, accountId);
+    const left = async () => [
+      await storage.read.deliveries.count(accountId, webhook.id),
+      (await storage.read.events.bounds(accountId)).first - 1,
+    ];
+    const laterMs = startMs + 3_600_000;
+    const remove = (work: (tx: Transaction) => Promise<void> = async () => {}) =>
+      storage.write(async (tx) => {
+        await tx.deliveries.prune(laterMs, 10);
+        await tx.events.prune(laterMs, 10);
+        await work(tx);
+      });
+    return { client: clientOf(url), left, remove, close: () => storage.close() };
+  }
+
+  test('is removed without a look at all that is there, also where one account has it all', async () => {
+    const { client, remove, close } = await openScene(2_000);
+    await client`ANALYZE`;
+    for (let removal = 0; removal < 10; removal++) await remove();
+    await close(); // PostgreSQL’s figures have all of a connection when that ends
+    const statistics = await eventually(
+      () => client`SELECT relname, n_tup_del::integer AS removed, seq_scan::integer AS scans FROM pg_stat_user_tables
+        WHERE relname IN ('deliveries', 'events') ORDER BY relname`,
+      (tables) => tables.every(({ removed }) => removed === 100),
+    );
+    expect(statistics.map(({ relname, scans }) => [relname, scans])).toEqual([
+      ['deliveries', 0],
+      ['events', 0],
+    ]);
+  });
+
+  test('is removed later if its removal was rolled back', async () => {
+    const { left, remove } = await openScene(30);
+    await remove();
+    const thrown = new Error('rolled back');
+    const failing = remove(() => Promise.reject(thrown));
+    await expect(failing).rejects.toBe(thrown);
+    expect(await left()).toEqual([20, 10]);
+    for (let removal = 0; removal < 3; removal++) await remove();
+    expect(await left()).toEqual([0, 30]);
+  });
+});
+
 test('every primary and unique key begins with the account, but of the service’s own tables', async () => {
   const keys = await clientOf(await database())<{ table: string; column: string }[]>`
     SELECT owner.relname AS table, attribute.attname AS column

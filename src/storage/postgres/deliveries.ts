@@ -318,10 +318,12 @@ function claims(db: Statements): Pick<DeliveryWrites, 'claim' | 'release'> {
 
 /** Deleting old deliveries, and what is left of webhooks that were removed. */
 function pruning(db: Statements): Pick<DeliveryWrites, 'prune'> {
-  const removeOldest = db.prepare(
-    `DELETE FROM deliveries WHERE (account_id, id) IN
-      (SELECT account_id, id FROM deliveries WHERE id < :beforeId ORDER BY id LIMIT :limit)`,
+  const removeOldest = db.prepare<{ id: string }>(
+    `DELETE FROM deliveries WHERE id = ANY(ARRAY(SELECT id FROM deliveries
+      WHERE id >= :from AND id < :beforeId ORDER BY id LIMIT :limit)) RETURNING id`,
   );
+  /** Where the search for the oldest begins: until a vacuum, the index has all before it that was removed. */
+  let from = '';
   const removedWebhook = db.prepare<{ accountId: string; id: string }>(
     'SELECT account_id, id FROM webhooks WHERE removed LIMIT 1',
   );
@@ -344,7 +346,12 @@ function pruning(db: Statements): Pick<DeliveryWrites, 'prune'> {
   };
   return {
     prune: async (beforeMs, limit) => {
-      const removed = await removeOldest.run({ beforeId: lowestIdAt('delivery', beforeMs), limit });
+      const range = { beforeId: lowestIdAt('delivery', beforeMs), limit };
+      let found = await removeOldest.all({ ...range, from });
+      // What was removed before may be there again: its transaction may have been rolled back.
+      if (found.length === 0 && from !== '') found = await removeOldest.all({ ...range, from: '' });
+      from = found[0]?.id ?? '';
+      const removed = found.length;
       return removed + (removed < limit ? await removeOrphans(limit - removed) : 0);
     },
   };

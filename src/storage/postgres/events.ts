@@ -165,12 +165,13 @@ export function eventWrites(db: Statements, onAppend: (accountId: string) => voi
         AND (SELECT timestamp FROM events WHERE account_id = log.account_id ORDER BY sequence LIMIT 1) < :before
       ORDER BY account_id LIMIT 1`,
   );
-  // Removes from the front only: where the clock went back, removing by time would leave a gap in the log.
+  // Removes from the front only: where the clock went back, removing by time would leave a gap in the log. Of a list
+  // PostgreSQL expects few numbers; of a range that it would be a part of the log, for which it reads the whole table.
   const removeFront = db.prepare(
     `WITH oldest AS MATERIALIZED
         (SELECT sequence, timestamp FROM events WHERE account_id = :accountId ORDER BY sequence LIMIT :limit)
-      DELETE FROM events WHERE account_id = :accountId AND sequence <= (SELECT max(sequence) FROM oldest)
-        AND sequence < coalesce((SELECT min(sequence) FROM oldest WHERE timestamp >= :before), 9223372036854775807)`,
+      DELETE FROM events WHERE account_id = :accountId AND sequence = ANY(ARRAY(SELECT sequence FROM oldest
+        WHERE sequence < coalesce((SELECT min(sequence) FROM oldest WHERE timestamp >= :before), 9223372036854775807)))`,
   );
   /** The account found last: its events take many steps to remove, and the accounts before it had nothing to remove. */
   let from = '';

@@ -10,6 +10,8 @@ const keepAliveMaxTimeout = 10_000;
 const userAgent = 'conversation-service-webhooks/1';
 /** How many interim responses a receiver may send. Each takes a few bytes and much work, and they could go on without end. */
 const maxInterim = 10;
+/** After so many attempts that were broken off, undici begins anew: it keeps 22 KiB for the host of each, for ever. */
+const maxBrokenOff = 500;
 
 export interface ResponseLimits {
   /** Timeout of a whole attempt, from connecting to the end of the response. */
@@ -20,21 +22,25 @@ export interface ResponseLimits {
 
 /** Sends webhook requests over HTTP/1.1. It follows no redirects and reads only the beginning of a response body. */
 export class WebhookClient {
-  readonly #agent: Agent;
+  readonly #makeAgent: () => Agent;
+  #agent: Agent;
   readonly #limits: ResponseLimits;
   readonly #inFlight = new Set<ResponseHandler>();
+  #brokenOff = 0;
   #isGivenUp = false;
 
   constructor(connect: ReturnType<typeof guardedConnector>, limits: ResponseLimits) {
     const { totalMs } = limits;
     this.#limits = limits;
-    this.#agent = new Agent({
-      connect,
-      headersTimeout: totalMs,
-      bodyTimeout: totalMs,
-      maxHeaderSize: 16 * 1024,
-      keepAliveMaxTimeout, // receivers may ask for ten minutes
-    });
+    this.#makeAgent = () =>
+      new Agent({
+        connect,
+        headersTimeout: totalMs,
+        bodyTimeout: totalMs,
+        maxHeaderSize: 16 * 1024,
+        keepAliveMaxTimeout, // receivers may ask for ten minutes
+      });
+    this.#agent = this.#makeAgent();
   }
 
   /** @param onOutcome called exactly once */
@@ -42,6 +48,7 @@ export class WebhookClient {
     const handler = new ResponseHandler(request.sentMs, this.#limits, (outcome) => {
       clearTimeout(timer);
       this.#inFlight.delete(handler);
+      if (handler.isBrokenOff) this.#countBrokenOff();
       onOutcome(outcome);
     });
     const timer = setTimeout(() => handler.giveUp(), this.#limits.totalMs);
@@ -54,6 +61,14 @@ export class WebhookClient {
   giveUp(): void {
     this.#isGivenUp = true;
     for (const handler of this.#inFlight) handler.giveUp();
+  }
+
+  #countBrokenOff(): void {
+    this.#brokenOff++;
+    if (this.#brokenOff < maxBrokenOff) return;
+    this.#brokenOff = 0;
+    this.#agent.close().catch(() => {}); // what is in flight is brought to its end
+    this.#agent = this.#makeAgent();
   }
 
   #dispatch(request: WebhookRequest, handler: ResponseHandler): void {
@@ -116,6 +131,8 @@ class ResponseHandler implements Dispatcher.DispatchHandler {
   #controller: Dispatcher.DispatchController | undefined;
   #ended = false;
   #isLocalFailure = false;
+  /** Whether it was ended here, and not by the receiver. */
+  isBrokenOff = false;
 
   constructor(sentMs: number, limits: ResponseLimits, onOutcome: (outcome: Outcome) => void) {
     this.#sentMs = sentMs;
@@ -125,8 +142,7 @@ class ResponseHandler implements Dispatcher.DispatchHandler {
 
   /** Ends the attempt with what has arrived of a response. */
   giveUp(): void {
-    this.#end(this.#status === null ? `No response within ${this.#limits.totalMs / 1_000} s.` : cutOff);
-    this.#abort();
+    this.#breakOff(this.#status === null ? `No response within ${this.#limits.totalMs / 1_000} s.` : cutOff);
   }
 
   onRequestStart(controller: Dispatcher.DispatchController): void {
@@ -136,9 +152,8 @@ class ResponseHandler implements Dispatcher.DispatchHandler {
 
   onResponseStart(_: Dispatcher.DispatchController, status: number, headers: IncomingHttpHeaders): void {
     if (status < 200) {
-      if (++this.#interim <= maxInterim) return;
-      this.#end('There were too many interim responses.');
-      this.#abort();
+      this.#interim++;
+      if (this.#interim > maxInterim) this.#breakOff('There were too many interim responses.');
       return;
     }
     this.#status = status;
@@ -155,9 +170,7 @@ class ResponseHandler implements Dispatcher.DispatchHandler {
       this.#body = larger;
     }
     this.#size += chunk.copy(this.#body, this.#size);
-    if (arrived <= maxResponseBytes) return;
-    this.#end(null);
-    this.#abort();
+    if (arrived > maxResponseBytes) this.#breakOff(null);
   }
 
   onResponseEnd(): void {
@@ -171,6 +184,12 @@ class ResponseHandler implements Dispatcher.DispatchHandler {
   fail(error: unknown): void {
     this.#isLocalFailure = shortages.has(codeOf(error));
     this.#end(this.#status === null ? describe(error) : cutOff);
+  }
+
+  #breakOff(error: string | null): void {
+    this.isBrokenOff = true;
+    this.#end(error);
+    this.#abort();
   }
 
   #abort(): void {

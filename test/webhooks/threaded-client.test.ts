@@ -1,5 +1,9 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { afterEach, expect, test } from 'vitest';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
+import { afterEach, expect, onTestFinished, test } from 'vitest';
+import { WebhookClient } from '../../src/webhooks/client.ts';
+import { guardedConnector } from '../../src/webhooks/connector.ts';
 import {
   type Outcome,
   ThreadedWebhookClient,
@@ -7,6 +11,7 @@ import {
   type WebhookRequest,
 } from '../../src/webhooks/threaded-client.ts';
 import { TestClock } from '../support/clock.ts';
+import { longTest } from '../support/effort.ts';
 import { Receiver, type Replies } from '../support/receiver.ts';
 import { until } from '../support/wait.ts';
 import { anywhere } from '../support/webhook-policy.ts';
@@ -111,4 +116,31 @@ test('giving up before the thread has started ends requests without a response, 
   client.giveUp();
   expect(await client.send(requestTo(receiver.url))).toMatchObject({ status: null });
   expect(receiver.connections).toBe(0);
+});
+
+longTest('receivers that do not answer leave nothing behind, however many their names are', async () => {
+  setFlagsFromString('--expose-gc');
+  const collect = runInNewContext('gc') as () => void;
+  const receiver = await Receiver.start(clock, () => ({ instead: 'hang' }));
+  onTestFinished(() => receiver.close());
+  const connector = guardedConnector(anywhere, 1_000, (_name, _options, callback) => {
+    callback(null, [{ address: '127.0.0.1', family: 4 }]);
+  });
+  const client = new WebhookClient(connector, { totalMs: 200, maxResponseBytes: 1_000 });
+  let hosts = 0;
+  const attempt = (): Promise<Outcome> =>
+    new Promise((resolve) => client.send(requestTo(`http://host-${hosts++}.test:${receiver.port}/silent`), resolve));
+  const heapAfter = async (rounds: number): Promise<number> => {
+    for (let round = 0; round < rounds; round++) {
+      const outcomes = await Promise.all(Array.from({ length: 250 }, attempt));
+      expect(new Set(outcomes.map(({ error }) => error))).toEqual(new Set(['No response within 0.2 s.']));
+    }
+    receiver.deliveries.length = 0;
+    await until(() => receiver.open === 0);
+    collect();
+    return process.memoryUsage().heapUsed;
+  };
+  const before = await heapAfter(4);
+  const after = await heapAfter(8);
+  expect((after - before) / (8 * 250)).toBeLessThan(5_000);
 });

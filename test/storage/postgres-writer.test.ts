@@ -1092,6 +1092,32 @@ describe('what is old', () => {
   });
 });
 
+test('all deliveries of a webhook that was deleted are removed, also where two nodes do it at once', async () => {
+  const url = await database();
+  const [one, two] = [await opened(url), await opened(url)];
+  const { id: accountId } = await storedAccount(one);
+  const webhook = sampleWebhook();
+  await one.write(async (tx) => {
+    await tx.webhooks.insert(accountId, webhook);
+    for (let count = 0; count < 5; count++) await tx.deliveries.insert(accountId, sampleDelivery(webhook.id));
+    await tx.webhooks.remove(accountId, webhook.id);
+  }, accountId);
+  const removeSome = (storage: Storage, meanwhile = async () => {}) =>
+    storage.write(async (tx) => {
+      const removed = await tx.deliveries.prune(0, 1);
+      await meanwhile();
+      return removed;
+    });
+  let beside: Promise<number> | undefined;
+  await removeSome(one, async () => {
+    beside = removeSome(two);
+    await untilWaiting(url, beside);
+  });
+  await beside;
+  while ((await removeSome(two)) > 0);
+  expect((await clientOf(url)`SELECT id FROM webhooks UNION ALL SELECT id FROM deliveries`).length).toBe(0);
+});
+
 test('every primary and unique key begins with the account, but of the service’s own tables', async () => {
   const keys = await clientOf(await database())<{ table: string; column: string }[]>`
     SELECT owner.relname AS table, attribute.attname AS column

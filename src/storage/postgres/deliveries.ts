@@ -331,7 +331,11 @@ function pruning(db: Statements): Pick<DeliveryWrites, 'prune'> {
     `DELETE FROM deliveries WHERE account_id = :accountId AND id IN
       (SELECT id FROM deliveries WHERE account_id = :accountId AND webhook_id = :webhookId LIMIT :limit)`,
   );
-  const removeWebhook = db.prepare('DELETE FROM webhooks WHERE account_id = :accountId AND id = :webhookId');
+  // That none was removed may be because another node has removed the same one.
+  const removeWebhook = db.prepare(
+    `DELETE FROM webhooks WHERE account_id = :accountId AND id = :webhookId AND NOT EXISTS
+      (SELECT 1 FROM deliveries WHERE account_id = :accountId AND webhook_id = :webhookId)`,
+  );
   /** Deletes deliveries of removed webhooks, and each of those webhooks after its last delivery: so many of both. */
   const removeOrphans = async (limit: number): Promise<number> => {
     let removed = 0;

@@ -55,7 +55,10 @@ function untyped(node: ValueNode, variables: Readonly<Record<string, unknown>>):
     case Kind.OBJECT: {
       // Without a prototype: `__proto__` is a key like another, which the operation refuses.
       const object = Object.create(null) as Record<string, unknown>;
-      for (const { name, value } of node.fields) object[name.value] = untyped(value, variables);
+      for (const { name, value } of node.fields) {
+        const part = untyped(value, variables);
+        if (part !== undefined) object[name.value] = part; // a variable without a value leaves its field out
+      }
       return object;
     }
     case Kind.VARIABLE:

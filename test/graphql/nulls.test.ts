@@ -160,6 +160,17 @@ test('a null that only another operation of the document does not accept is no f
   expect(answer.body).toEqual({ data: { events: { nodes: [expect.anything()] } } });
 });
 
+test('a variable without a value leaves its key of metadata out, as it does a field of an input', async () => {
+  const { id } = (await client.rest('POST', '/conversations', { body: { metadata: { kept: 1, gone: 2 } } })).body;
+  const query = `mutation ($kept: Int, $gone: Int, $new: String) {
+    updateConversation(input: { id: "${id}", metadata: { kept: $kept, gone: $gone, new: $new } }) {
+      conversation { metadata }
+    }
+  }`;
+  const { updateConversation } = (await client.graphql(query, { gone: null, new: 'x' })).data;
+  expect(updateConversation.conversation.metadata).toEqual({ kept: 1, new: 'x' });
+});
+
 test('none of these requests was logged as a server error', () => {
   expect(server.logLines.filter(({ level }) => level !== 'info')).toEqual([]);
 });

@@ -8,7 +8,7 @@ import type { Reads, Storage, Transaction } from './storage-port.ts';
 export const idempotencyMs = 24 * 3_600_000;
 
 export const idempotencyKeyDescription =
-  'A unique key for this request: repeated with it within 24 hours, the request returns the first result again.';
+  'A unique key for this request, of 1 to 255 visible ASCII characters: repeated with it within 24 hours, the request returns the first result again.';
 export const idempotencyKeyPattern = /^[\x21-\x7e]{1,255}$/;
 
 export const idempotencyKeyInput = z

@@ -205,7 +205,7 @@ const UpdateConversationInput = builder.inputType('UpdateConversationInput', {
     subject: t.string({ description: 'Its topic: at most 200 characters, or null to remove it.' }),
     visitor: t.field({ type: VisitorInput, description: 'The visitor; replaced as a whole.' }),
     externalId: t.string({
-      description: 'Its id in the client’s system: at most 128 characters, or null to remove it.',
+      description: 'Its id in the client’s system: 1 to 128 characters, or null to remove it.',
     }),
     assignee: t.field({ type: AssigneeInput, description: 'Which agent has it; replaced as a whole.' }),
     tags: t.stringList({

@@ -26,7 +26,7 @@ const CreateConversationInput = builder.inputType('CreateConversationInput', {
     }),
     visitor: t.field({ type: VisitorInput, description: 'The visitor.' }),
     externalId: t.string({
-      description: 'Its id in the client’s system, unique in the account: at most 128 characters.',
+      description: 'Its id in the client’s system, unique in the account: 1 to 128 characters.',
     }),
     assignee: t.field({ type: AssigneeInput, description: 'Which agent has it.' }),
     tags: t.stringList({ description: `Its tags: ${tagsRule}` }),

@@ -73,8 +73,10 @@ const CaptureLeadInput = builder.inputType('CaptureLeadInput', {
   fields: (t) => ({
     conversationId: t.id({ description: 'The conversation in which it was captured.' }),
     name: t.string({ description: 'The visitor’s name: at most 200 characters.' }),
-    email: t.string({ description: 'An email address; this or a phone number is required.' }),
-    phone: t.string({ description: 'A phone number; this or an email address is required.' }),
+    email: t.string({
+      description: 'An email address, at most 320 characters; this or a phone number is required.',
+    }),
+    phone: t.string({ description: 'A phone number, at most 64 characters; this or an email address is required.' }),
     company: t.string({ description: 'The visitor’s company: at most 200 characters.' }),
     metadata: t.field({
       type: 'Metadata',

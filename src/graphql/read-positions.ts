@@ -29,7 +29,7 @@ builder.objectFields(Conversation, (t) => ({
     type: [ReadPosition],
     nullable: true,
     description: 'How far its readers have read it: at most 50 positions, sorted by reader.',
-    args: { readers: t.arg.stringList({ description: 'Only those of these readers.' }) },
+    args: { readers: t.arg.stringList({ description: 'Only those of these readers, at most 50.' }) },
     extensions: listOfAtMost(maxReadPositions),
     // What is wrong is thrown, not rejected with: then the hundredth fault ends an operation before it finds the others.
     resolve: ({ id, messageCount }, { readers }, { loaders }) => {

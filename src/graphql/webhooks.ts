@@ -78,7 +78,7 @@ const CreateWebhookInput = builder.inputType('CreateWebhookInput', {
   fields: (t) => ({
     url: t.string({
       required: true,
-      description: 'The URL to send events to: `https`, and reachable from the internet.',
+      description: 'The URL to send events to: `https`, reachable from the internet, and at most 2,048 characters.',
     }),
     events: t.field({
       type: [EventTypeEnum],
@@ -95,7 +95,7 @@ const UpdateWebhookInput = builder.inputType('UpdateWebhookInput', {
     id: t.id({ required: true, description: 'The id of the webhook.' }),
     url: t.string({
       description:
-        'The URL to send events to: `https`, and reachable from the internet. It cannot be null; leave it out to keep it.',
+        'The URL to send events to: `https`, reachable from the internet, and at most 2,048 characters. It cannot be null; leave it out to keep it.',
     }),
     events: t.field({
       type: [EventTypeEnum],

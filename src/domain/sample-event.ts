@@ -39,6 +39,15 @@ export function sampleEvent(type: EventType, { ids, now }: { ids: Ids; now: numb
     createdAt: at,
     updatedAt: at,
   };
+  const answer: Message = { ...message, id: ids.next('message', now), sequence: 2, sender: 'agent' };
+  const answered: Conversation = {
+    ...started,
+    status: 'active',
+    messageCount: answer.sequence,
+    lastMessage: lastMessageOf(answer),
+    firstResponseAt: at,
+    version: 2,
+  };
   const lead = {
     id: ids.next('lead', now),
     conversationId,
@@ -54,7 +63,7 @@ export function sampleEvent(type: EventType, { ids, now }: { ids: Ids; now: numb
     'message.received': { message, conversation: started },
     'conversation.closed': { conversation: { ...started, status: 'closed', closedAt: at, version: 2 } },
     'lead.captured': { lead, conversation: started },
-    'message.sent': { message: { ...message, sender: 'agent' }, conversation: started },
+    'message.sent': { message: answer, conversation: answered },
     'conversation.reopened': { conversation: { ...started, status: 'active', version: 3 } },
     'conversation.updated': {
       conversation: { ...started, tags: ['sample'], version: 2 },

@@ -200,6 +200,26 @@ test.each(eventTypes)(
   },
 );
 
+test.each(['message.received', 'message.sent'])(
+  'in a sample of %s the message is the last one of the conversation, as in such an event',
+  async (eventType) => {
+    const { client, receiver, webhook, attempted } = await openScene();
+    const { id } = await webhook();
+    await client.rest('POST', `/webhooks/${id}/test`, { body: { eventType } });
+    await attempted(id, 1);
+    const { event } = receiver.deliveries[0] as ReceivedWebhook;
+    const { message, conversation } = event.data;
+    const { content: preview, conversationId, clientId: _, metadata: __, ...last } = message;
+    expect(conversation).toMatchObject({
+      id: conversationId,
+      status: eventType === 'message.sent' ? 'active' : 'pending',
+      messageCount: message.sequence,
+      lastMessage: { ...last, preview },
+      version: message.sequence,
+    });
+  },
+);
+
 test('a sample is by default of the first type that the webhook subscribes to', async () => {
   const { client, webhook } = await openScene();
   const { id } = await webhook('/hooks', { events: ['lead.captured', 'message.received'] });

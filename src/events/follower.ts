@@ -3,8 +3,9 @@ import { cursorExpired, eventCursor, type LogPosition } from '../domain/event-cu
 import { type EventFilter, LogEvent } from '../domain/events.ts';
 import type { EventFollower } from '../domain/ports.ts';
 import type { Storage } from '../domain/storage-port.ts';
+import type { HeldMemory } from '../runtime/held-memory.ts';
 import { scheduler } from '../runtime/scheduler.ts';
-import { batchSize, bytesOf, firstBatch, type HeldEvents, type Tail, type Wakeable } from './tail.ts';
+import { batchSize, bytesOf, firstBatch, type Tail, type Wakeable } from './tail.ts';
 
 /** The most sequences that one read of the storage scans for events that match the filter. */
 const span = 2_000;
@@ -20,7 +21,8 @@ export interface FollowOptions {
 /** What all followers share. */
 export interface Sources {
   readonly storage: Storage;
-  readonly held: HeldEvents;
+  /** Counts what followers hold of what they have read from the storage. */
+  readonly held: HeldMemory;
   /** Adds a follower to the tail of an account's log with this epoch. */
   readonly join: (accountId: string, epoch: string, follower: Wakeable) => Tail;
   /** Removes it, however often it is called. */

@@ -2,8 +2,15 @@ import type { LogPosition } from '../domain/event-cursor.ts';
 import type { EventFilter } from '../domain/events.ts';
 import type { EventFollower, LiveEvents } from '../domain/ports.ts';
 import type { Storage } from '../domain/storage-port.ts';
+import { HeldMemory } from '../runtime/held-memory.ts';
 import { Follower, type Sources } from './follower.ts';
-import { HeldEvents, Tail, TailBudget, type Wakeable } from './tail.ts';
+import { Tail, TailBudget, type Wakeable } from './tail.ts';
+
+/**
+ * What followers may hold of what they have read from the storage, in bytes: an account can have a hundred thousand, each
+ * with a batch that waits for its turn or for its client.
+ */
+const heldBytes = { ofOne: 16 * 1024 * 1024, ofAll: 64 * 1024 * 1024 };
 
 /**
  * The live readers of the log. Replay and live reading are the same: a follower pulls from the log by sequence. A commit
@@ -28,7 +35,7 @@ export class LiveLog implements LiveEvents {
     this.#onError = onError;
     this.#sources = {
       storage,
-      held: new HeldEvents(),
+      held: new HeldMemory(heldBytes),
       join: (accountId, epoch, follower) => this.#join(accountId, epoch, follower),
       leave: (tail, follower) => this.#leave(tail, follower),
     };

@@ -258,35 +258,6 @@ export function bytesOf({ dataLength }: LogEvent): number {
   return 1_024 + 8 * dataLength;
 }
 
-/** Memory of the batches that followers hold, in bytes: of one account, and of all. */
-const heldBytesOfAccount = 16 * 1024 * 1024;
-const heldBytes = 4 * heldBytesOfAccount;
-
-/**
- * Counts what the followers hold of what they have read from the storage: an account can have a hundred thousand, each with
- * a batch that waits for its turn or for its client.
- */
-export class HeldEvents {
-  readonly #byAccount = new Map<string, number>();
-  #bytes = 0;
-
-  /** @returns whether there is room for so much */
-  add(accountId: string, bytes: number): boolean {
-    const ofAccount = (this.#byAccount.get(accountId) ?? 0) + bytes;
-    if (bytes > 0 && (ofAccount > heldBytesOfAccount || this.#bytes + bytes > heldBytes)) return false;
-    if (ofAccount > 0) this.#byAccount.set(accountId, ofAccount);
-    this.#bytes += bytes;
-    return true;
-  }
-
-  remove(accountId: string, bytes: number): void {
-    const ofAccount = (this.#byAccount.get(accountId) ?? 0) - bytes;
-    if (ofAccount > 0) this.#byAccount.set(accountId, ofAccount);
-    else this.#byAccount.delete(accountId);
-    this.#bytes -= bytes;
-  }
-}
-
 /** A cache that may be emptied at any time. */
 interface Cache {
   /** Empties the cache, and reports its size as 0. */

@@ -1,3 +1,4 @@
+import { HeldMemory } from '../runtime/held-memory.ts';
 import { noRoom } from './no-room.ts';
 
 /** Bytes of one request that are not counted: an ordinary one never waits for large ones, nor is refused for them. */
@@ -10,37 +11,11 @@ export function parsedBytes(textBytes: number, values: number): number {
   return textBytes + bytesPerValue * values;
 }
 
-/** Bytes that requests may hold in all, and those of one account. */
-const maxBytes = 64 * 1024 * 1024;
-const maxBytesOfAccount = maxBytes / 2;
-
 /**
- * Bounds the memory of requests until they are answered: a client can send many at once, and end none of them; and
- * what was parsed of them waits for turns, and for locks.
+ * Bytes that requests may hold until they are answered: a client can send many at once, and end none of them; and what was
+ * parsed of them waits for turns, and for locks.
  */
-class HeldRequests {
-  readonly #byAccount = new Map<string, number>();
-  #bytes = 0;
-
-  /** @throws UNAVAILABLE when so much more would be too much */
-  add(accountId: string, bytes: number): void {
-    const ofAccount = (this.#byAccount.get(accountId) ?? 0) + bytes;
-    if (ofAccount > maxBytesOfAccount || this.#bytes + bytes > maxBytes) {
-      throw noRoom('Too many large requests are under way at once; send this one again.');
-    }
-    this.#byAccount.set(accountId, ofAccount);
-    this.#bytes += bytes;
-  }
-
-  remove(accountId: string, bytes: number): void {
-    const ofAccount = (this.#byAccount.get(accountId) ?? 0) - bytes;
-    if (ofAccount > 0) this.#byAccount.set(accountId, ofAccount);
-    else this.#byAccount.delete(accountId);
-    this.#bytes -= bytes;
-  }
-}
-
-const held = new HeldRequests();
+const held = new HeldMemory({ ofOne: 32 * 1024 * 1024, ofAll: 64 * 1024 * 1024 });
 
 /** The memory of the parameters of one request, counted for its account. */
 export class RequestMemory {
@@ -54,7 +29,9 @@ export class RequestMemory {
   /** @throws UNAVAILABLE */
   growTo(bytes: number): void {
     if (bytes <= ordinaryBytes) return;
-    held.add(this.accountId, bytes - this.#bytes);
+    if (!held.add(this.accountId, bytes - this.#bytes)) {
+      throw noRoom('Too many large requests are under way at once; send this one again.');
+    }
     this.#bytes = bytes;
   }
 

@@ -1,6 +1,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { expect, test } from 'vitest';
-import { HeldMessages, Inbox, type InboxSocket, type Message } from '../../src/graphql/socket/inbox.ts';
+import { heldByMessages, Inbox, type InboxSocket, type Message } from '../../src/graphql/socket/inbox.ts';
+import { HeldMemory } from '../../src/runtime/held-memory.ts';
 
 // What a socket has sent waits for turns of its account and for the admission of its operations, in bounded memory.
 
@@ -42,7 +43,7 @@ async function crowded(count: number) {
   const handled: unknown[] = [];
   const inbox = new Inbox(
     new TestSocket((content) => operations[handled.push(content) - 1]?.promise ?? forever()),
-    new HeldMessages(),
+    new HeldMemory(heldByMessages),
   );
   for (const index of operations.keys()) inbox.take(`subscribe ${index}`);
   await settled();
@@ -79,9 +80,9 @@ test('what comes while many operations are not admitted is not even read', async
 test('messages of a socket are handled in order, and by turns with those of other accounts', async () => {
   const handled: unknown[] = [];
   const handler = async (message: unknown): Promise<void> => void handled.push(message);
-  const busy = new Inbox(new TestSocket(handler, 'busy'), new HeldMessages());
+  const busy = new Inbox(new TestSocket(handler, 'busy'), new HeldMemory(heldByMessages));
   for (let index = 0; index < 50; index++) busy.take(`ping ${index}`);
-  new Inbox(new TestSocket(handler, 'quiet'), new HeldMessages()).take('hello');
+  new Inbox(new TestSocket(handler, 'quiet'), new HeldMemory(heldByMessages)).take('hello');
   await settled();
   expect(handled.indexOf('hello')).toBeLessThanOrEqual(2);
   expect(handled.filter((each) => each !== 'hello')).toEqual(Array.from({ length: 50 }, (_, index) => `ping ${index}`));
@@ -89,7 +90,7 @@ test('messages of a socket are handled in order, and by turns with those of othe
 
 test('messages cost nothing unless they ask for an operation, or end one', async () => {
   const socket = new TestSocket(forever);
-  const inbox = new Inbox(socket, new HeldMessages());
+  const inbox = new Inbox(socket, new HeldMemory(heldByMessages));
   const free = async (...texts: string[]): Promise<number> => {
     socket.free = 0;
     for (const text of texts) inbox.take(text);
@@ -101,7 +102,7 @@ test('messages cost nothing unless they ask for an operation, or end one', async
 });
 
 test('no more text waits than a bound for each account, and one for all', () => {
-  const waiting = new HeldMessages();
+  const waiting = new HeldMemory(heldByMessages);
   const mebibyte = 1024 * 1024;
   const takenBy = (owner: string): number => {
     let taken = 0;
@@ -115,7 +116,7 @@ test('no more text waits than a bound for each account, and one for all', () => 
 });
 
 test('an inbox that is cleared leaves nothing behind in what is counted', async () => {
-  const waiting = new HeldMessages();
+  const waiting = new HeldMemory(heldByMessages);
   const inbox = new Inbox(new TestSocket(async () => {}), waiting);
   const half = 'x'.repeat(8 * 1024 * 1024);
   expect([half, half, half].map((text) => inbox.take(text))).toEqual([true, true, false]);
@@ -129,12 +130,12 @@ test('what was parsed of an operation counts until it has ended, and of a subscr
   const lasting = [query.promise, subscription.promise];
   const begun: unknown[] = [];
   const socket = new TestSocket(async (content) => lasting[begun.push(content) - 1]);
-  const held = new HeldMessages();
+  const held = new HeldMemory(heldByMessages);
   const inbox = new Inbox(socket, held);
   const roomFor = (mebibytes: number): boolean => {
-    const release = held.hold('account', mebibytes * mebibyte);
-    release?.();
-    return release !== undefined;
+    const hasRoom = held.add('account', mebibytes * mebibyte);
+    if (hasRoom) held.remove('account', mebibytes * mebibyte);
+    return hasRoom;
   };
   inbox.take(`subscribe query ${7 * mebibyte}`);
   inbox.take(`subscribe subscription ${7 * mebibyte}`);

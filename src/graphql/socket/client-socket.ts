@@ -12,7 +12,8 @@ import { PullWatch } from '../../http/pull-watch.ts';
 import { parsedBytes } from '../../http/request-memory.ts';
 import type { ConnectionTimings } from '../../http/timings.ts';
 import type { UnsentResponses } from '../../http/unsent-responses.ts';
-import { type HeldMessages, Inbox, type InboxSocket, type Message, type OperationKind } from './inbox.ts';
+import type { HeldMemory } from '../../runtime/held-memory.ts';
+import { Inbox, type InboxSocket, type Message, type OperationKind } from './inbox.ts';
 
 /** The codes that the service closes sockets with; graphql-ws and ws close them with others too. */
 export const closeCodes = {
@@ -47,7 +48,7 @@ export interface ClientSocketOptions {
   readonly timings: ConnectionTimings;
   readonly clock: Clock;
   readonly unsentResponses: UnsentResponses;
-  readonly heldMessages: HeldMessages;
+  readonly heldMessages: HeldMemory;
   /** Called when either side has ended the socket. It may still have to be closed. */
   readonly onEnd: (socket: ClientSocket) => void;
   /** Called when the connection has closed. */

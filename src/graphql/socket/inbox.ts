@@ -1,3 +1,4 @@
+import type { HeldMemory } from '../../runtime/held-memory.ts';
 import { scheduler } from '../../runtime/scheduler.ts';
 
 /** The kind of an operation: a subscription, which lasts until it is ended, or one that is answered once. */
@@ -15,11 +16,9 @@ const maxWaitingText = 64 * 1024;
 const maxRead = 1_000;
 /**
  * How much the text of messages that wait, and what was parsed of operations under way, may hold for the sockets of one
- * account, or of one address before authentication. In UTF-16 code units, or bytes.
+ * account, or of one address before authentication, and for all sockets. In UTF-16 code units, or bytes.
  */
-const maxHeldOfOne = 16 * 1024 * 1024;
-/** The same for all sockets. */
-const maxHeld = 64 * 1024 * 1024;
+export const heldByMessages = { ofOne: 16 * 1024 * 1024, ofAll: 64 * 1024 * 1024 };
 /** What is parsed of an ordinary message is not counted: an operation takes more than that itself. */
 const ordinaryBytes = 2 * 1024;
 
@@ -57,8 +56,9 @@ interface Waiting {
 interface Running {
   readonly id: string;
   readonly handled: Promise<void>;
-  /** Stops counting what its message holds. */
-  readonly release: () => void;
+  readonly owner: string;
+  /** What its message holds, for as long as that is counted. */
+  held: number;
   isCompleted: boolean;
   /** Set once the operation has been admitted. */
   kind: OperationKind | undefined;
@@ -70,7 +70,7 @@ interface Running {
  */
 export class Inbox {
   readonly #socket: InboxSocket;
-  readonly #inAll: HeldMessages;
+  readonly #inAll: HeldMemory;
   #waiting: Waiting[] = [];
   /** The length of what waits, in UTF-16 code units. */
   #waitingText = 0;
@@ -82,7 +82,7 @@ export class Inbox {
   #onAdmission: (() => void) | undefined;
 
   /** @param inAll counts what is held for all sockets */
-  constructor(socket: InboxSocket, inAll: HeldMessages) {
+  constructor(socket: InboxSocket, inAll: HeldMemory) {
     this.#socket = socket;
     this.#inAll = inAll;
   }
@@ -116,7 +116,7 @@ export class Inbox {
     if (running !== undefined) {
       if (running.kind === undefined) this.#countUnadmitted(-1);
       running.kind = kind;
-      if (kind === 'subscription') running.release(); // what it keeps is counted with its document
+      if (kind === 'subscription') this.#release(running); // what it keeps is counted with its document
     }
     return true;
   }
@@ -163,65 +163,34 @@ export class Inbox {
     const endsOne = type === 'complete' && running?.isCompleted === false;
     if (type !== 'subscribe' && !endsOne) this.#socket.countFree();
     const begins = type === 'subscribe' && running === undefined;
-    const release = begins ? this.#inAll.hold(owner, size > ordinaryBytes ? size : 0) : undefined;
-    if (begins && release === undefined) {
+    const held = size > ordinaryBytes ? size : 0;
+    if (begins && !this.#inAll.add(owner, held)) {
       this.#socket.refuse();
       return;
     }
     const handled = this.#socket.handle(content);
     if (running !== undefined && type === 'complete') running.isCompleted = true;
-    if (release !== undefined) this.#begin(id, handled, release);
+    if (begins) this.#begin({ id, handled, owner, held, isCompleted: false, kind: undefined });
   }
 
-  #begin(id: string, handled: Promise<void>, release: () => void): void {
-    const begun: Running = { id, handled, release, isCompleted: false, kind: undefined };
+  #begin(begun: Running): void {
     this.#running = [...this.#running, begun];
     this.#countUnadmitted(1);
-    void handled.then(() => {
+    void begun.handled.then(() => {
       this.#running = this.#running.filter((each) => each !== begun);
-      release();
+      this.#release(begun);
       if (begun.kind === undefined) this.#countUnadmitted(-1);
     });
+  }
+
+  #release(running: Running): void {
+    this.#inAll.remove(running.owner, running.held);
+    running.held = 0;
   }
 
   #countUnadmitted(change: 1 | -1): void {
     this.#unadmitted += change;
     this.#onAdmission?.();
     this.#socket.regulate();
-  }
-}
-
-const nothing = (): void => {};
-
-/** Counts what messages hold that sockets have received: while they wait for their turn, and while operations last. */
-export class HeldMessages {
-  readonly #byOwner = new Map<string, number>();
-  #total = 0;
-
-  /** @returns false if there is no room for a message of this length */
-  add(owner: string, length: number): boolean {
-    const before = this.#byOwner.get(owner) ?? 0;
-    if (before + length > maxHeldOfOne || this.#total + length > maxHeld) return false;
-    this.#byOwner.set(owner, before + length);
-    this.#total += length;
-    return true;
-  }
-
-  /** @returns what stops counting it, however often it is called; undefined if there is no room */
-  hold(owner: string, length: number): (() => void) | undefined {
-    if (length === 0) return nothing;
-    if (!this.add(owner, length)) return undefined;
-    let left = length;
-    return () => {
-      this.remove(owner, left);
-      left = 0;
-    };
-  }
-
-  remove(owner: string, length: number): void {
-    const left = (this.#byOwner.get(owner) ?? 0) - length;
-    if (left > 0) this.#byOwner.set(owner, left);
-    else this.#byOwner.delete(owner);
-    this.#total -= length;
   }
 }

@@ -10,8 +10,9 @@ import { protocolFault, toOriginForm } from '../../http/protocol.ts';
 import { type WholeReply, writeRawReply } from '../../http/raw-reply.ts';
 import { arrivalOf, requestIdOf } from '../../http/request-context.ts';
 import type { UnsentResponses } from '../../http/unsent-responses.ts';
+import { HeldMemory } from '../../runtime/held-memory.ts';
 import { ClientSocket, type ClientSocketOptions, closeCodes, type SocketState } from './client-socket.ts';
-import { HeldMessages } from './inbox.ts';
+import { heldByMessages } from './inbox.ts';
 import { type ConnectionParams, type ProtocolOptions, protocolOptions } from './protocol.ts';
 
 // GraphQL over WebSocket with the protocol graphql-transport-ws (see PROTOCOL.md of the package graphql-ws).
@@ -64,7 +65,7 @@ export function attachSocket(server: Server, ports: Ports, options: SocketOption
     timings,
     clock: ports.clock,
     unsentResponses: unsent,
-    heldMessages: new HeldMessages(),
+    heldMessages: new HeldMemory(heldByMessages),
     onEnd,
     onClose,
     onError,

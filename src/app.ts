@@ -26,7 +26,6 @@ import { useMcp } from './mcp/plugin.ts';
 import { useSignIn } from './pages/sign-in.ts';
 import { createPorts } from './ports.ts';
 import { useRest } from './rest/plugin.ts';
-import { problemReply } from './rest/problem.ts';
 import { type Route, routes } from './rest/routes.ts';
 import { scheduler } from './runtime/scheduler.ts';
 import { Metrics, type MetricsSnapshot } from './telemetry/metrics.ts';
@@ -162,8 +161,8 @@ export function buildApp(options: AppOptions): App {
     schema,
     plugins: [
       useRequestContext(origins, responder),
-      useMcp(ports, { ...common, bindings: options.routes ?? routes, problemReply }),
-      useSignIn(ports, { ...common, origins, publicUrl, problemReply }),
+      useMcp(ports, { ...common, bindings: options.routes ?? routes }),
+      useSignIn(ports, { ...common, origins, publicUrl }),
       useRest(ports, { ...common, log, probes, publicUrl, routes: options.routes }),
       useGraphQL(ports, { ...common, documents, named, telemetry: metrics }),
     ],
@@ -200,7 +199,6 @@ export function buildApp(options: AppOptions): App {
         timings,
         telemetry: metrics,
         unsent,
-        problemReply,
         log,
         requestLog,
         onError,

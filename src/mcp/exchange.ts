@@ -2,7 +2,9 @@ import type { Admission } from '../access/admission.ts';
 import type { Caller } from '../domain/caller.ts';
 import { DomainError } from '../domain/errors.ts';
 import type { Ports } from '../domain/ports.ts';
+import { problemReply } from '../http/problem.ts';
 import type { RequestContext } from '../http/request-context.ts';
+import type { RequestLog } from '../http/request-log.ts';
 import type { Handler } from './protocol.ts';
 import { callTool, type Tool, toolsFor } from './tools.ts';
 
@@ -13,10 +15,7 @@ export interface ExchangeOptions {
   readonly tools: ReadonlyMap<string, Tool>;
   readonly ports: Ports;
   readonly admission: Pick<Admission, 'refuseLate'>;
-  /** Notes an error, and gives it the form that clients may see. */
-  readonly note: (error: unknown, http: RequestContext) => DomainError;
-  /** The problem that a client is shown, as JSON. */
-  readonly problemOf: (error: DomainError, http: RequestContext) => string;
+  readonly requestLog: RequestLog;
 }
 
 /** One request of an admitted caller, and what its message has come to. */
@@ -46,7 +45,7 @@ export class Exchange implements Handler {
 
   /** Never rejects: the library would show the error as it is. */
   async #call(tool: Tool) {
-    const { ports, admission, note, problemOf } = this.#options;
+    const { ports, admission, requestLog } = this.#options;
     this.#http.operation = tool.description.name;
     try {
       const text = await callTool(tool, {
@@ -62,8 +61,8 @@ export class Exchange implements Handler {
         this.refusal = error;
         return { content: [] };
       }
-      const known = note(error, this.#http);
-      return { isError: true, content: [{ type: 'text' as const, text: problemOf(known, this.#http) }] };
+      const { body: text } = problemReply(requestLog.noted(error, this.#http), this.#http);
+      return { isError: true, content: [{ type: 'text' as const, text }] };
     }
   }
 }

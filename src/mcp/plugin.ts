@@ -3,7 +3,7 @@ import { isBound, refuseTrustedOnly } from '../domain/caller.ts';
 import { DomainError } from '../domain/errors.ts';
 import type { Ports } from '../domain/ports.ts';
 import { answered, type HttpPlugin } from '../http/plugin.ts';
-import type { WholeReply } from '../http/raw-reply.ts';
+import { problemReply } from '../http/problem.ts';
 import type { RequestContext } from '../http/request-context.ts';
 import type { RequestLog } from '../http/request-log.ts';
 import type { Reply, Responder } from '../http/respond.ts';
@@ -30,23 +30,13 @@ export interface McpOptions {
   readonly responder: Responder;
   readonly requestLog: RequestLog;
   readonly bindings: readonly Binding[];
-  readonly problemReply: (error: DomainError, occurrence: { path: string; requestId: string }) => WholeReply;
 }
 
 /** The Model Context Protocol at `/mcp`, with the same admission as REST: its operations as tools for programs that talk. */
-export function useMcp(
-  ports: Ports,
-  { admission, responder, requestLog, bindings, problemReply }: McpOptions,
-): HttpPlugin {
+export function useMcp(ports: Ports, { admission, responder, requestLog, bindings }: McpOptions): HttpPlugin {
   // Most servers are never asked for either.
   const load = lazily(async () => {
-    const options: ExchangeOptions = {
-      tools: toolsOf(bindings),
-      ports,
-      admission,
-      note: (error, http) => requestLog.noted(error, http),
-      problemOf: (error, http) => problemReply(error, http).body,
-    };
+    const options: ExchangeOptions = { tools: toolsOf(bindings), ports, admission, requestLog };
     return { answer: await loadProtocol(description), options };
   });
 

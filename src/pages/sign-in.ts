@@ -8,7 +8,7 @@ import { createToken } from '../domain/tokens.ts';
 import { announcesBody } from '../http/body.ts';
 import { publicPathOf } from '../http/page.ts';
 import { answered, type HttpPlugin } from '../http/plugin.ts';
-import type { WholeReply } from '../http/raw-reply.ts';
+import { problemReply } from '../http/problem.ts';
 import type { RequestContext } from '../http/request-context.ts';
 import type { RequestLog } from '../http/request-log.ts';
 import type { Reply, Responder } from '../http/respond.ts';
@@ -27,13 +27,12 @@ export interface SignInOptions {
   readonly responder: Responder;
   readonly requestLog: RequestLog;
   readonly publicUrl?: string | undefined;
-  readonly problemReply: (error: DomainError, occurrence: { path: string; requestId: string }) => WholeReply;
 }
 
 /** Signing in and out of the service's own pages, and the tokens that these call with. */
 export function useSignIn(
   ports: Ports,
-  { admission, origins, responder, requestLog, publicUrl, problemReply }: SignInOptions,
+  { admission, origins, responder, requestLog, publicUrl }: SignInOptions,
 ): HttpPlugin {
   const cookiePath = publicPathOf(publicUrl) + sessionPath;
 

@@ -12,6 +12,7 @@ import { announcesBody } from '../http/body.ts';
 import { isKnown } from '../http/entity-tags.ts';
 import { pageReply, publicPathOf } from '../http/page.ts';
 import { answered, type HttpPlugin } from '../http/plugin.ts';
+import { problemReply } from '../http/problem.ts';
 import type { RequestContext } from '../http/request-context.ts';
 import type { RequestLog } from '../http/request-log.ts';
 import type { Reply, Responder } from '../http/respond.ts';
@@ -22,7 +23,6 @@ import { type InputReader, inputReader, namingSources } from './input.ts';
 import { isPage, pageJson } from './page-json.ts';
 import { createPages } from './pages.ts';
 import { type Probes, probeRoutes } from './probe-routes.ts';
-import { problemReply } from './problem.ts';
 import { type Answer, routes as allRoutes, type Route } from './routes.ts';
 
 const prefix = '/v1';

@@ -1,6 +1,5 @@
 import * as z from 'zod';
 import { documentShape } from '../domain/documents.ts';
-import { type ErrorCode, errorCodes } from '../domain/errors.ts';
 import { exampleEventCursor } from '../domain/event-cursor.ts';
 import { eventShape } from '../domain/event-shape.ts';
 import { searchResultShape } from '../domain/search.ts';
@@ -87,40 +86,3 @@ export const eventPageShape = z
 export const registeredDocumentsShape = z
   .object({ documents: z.array(documentShape).readonly().describe('The documents, each once.') })
   .meta({ id: 'RegisteredDocuments', description: 'Documents that are registered now.' });
-
-/** RFC 9457 problem details, with a code and the data that a client needs to handle it. */
-export const problemShape = z
-  .object({
-    type: z.string().describe('A stable URI that ends in the code. It is an identifier and cannot be fetched.'),
-    title: z.string().describe('A short summary of the code.'),
-    status: z.int().min(400).max(599).describe('The HTTP status.'),
-    detail: z.string().describe('A sentence that explains this occurrence of the problem.'),
-    instance: z.string().describe('The request path.'),
-    code: z.enum(Object.keys(errorCodes) as ErrorCode[]).describe('The error code, for programs.'),
-    requestId: z.string().describe('The id of the request, as in `X-Request-Id`.'),
-    oldestCursor: z
-      .string()
-      .optional()
-      .describe('For `CURSOR_EXPIRED`: the oldest cursor from which the log can be read.'),
-    limit: z
-      .enum(['account', 'share'])
-      .optional()
-      .describe(
-        'For `RATE_LIMITED`: the account’s requests are used up, or the share of them that a bound token may spend.',
-      ),
-    errors: z
-      .array(
-        z.object({
-          pointer: z.string().optional().describe('A JSON Pointer (RFC 6901) to the invalid part of the input.'),
-          header: z.string().optional().describe('The header that the value came from, in addition to `pointer`.'),
-          parameter: z.string().optional().describe('The name of the invalid query parameter, instead of `pointer`.'),
-          detail: z.string().describe('What is wrong and, if possible, what would be valid.'),
-        }),
-      )
-      .readonly()
-      .optional()
-      .describe('For `VALIDATION_FAILED`: the faults of the input, at most 100.'),
-  })
-  .meta({ id: 'Problem', description: 'Problem details (RFC 9457): why a request failed.' });
-
-export type Problem = Readonly<z.output<typeof problemShape>>;

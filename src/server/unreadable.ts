@@ -3,10 +3,10 @@ import type { Socket } from 'node:net';
 import type { Logger } from 'pino';
 import { DomainError } from '../domain/errors.ts';
 import { discard } from '../http/linger.ts';
+import { problemReply } from '../http/problem.ts';
 import { writeRawReply } from '../http/raw-reply.ts';
 import { requestIdOf } from '../http/request-context.ts';
 import type { RequestLog } from '../http/request-log.ts';
-import { problemReply } from '../rest/problem.ts';
 import { type Connections, tooManyRequests } from './connections.ts';
 
 /** Node's parser error codes, and CONNECT, and the errors we answer; any other HPE_ code is one generic error. */

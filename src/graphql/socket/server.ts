@@ -6,8 +6,9 @@ import type { Origins } from '../../access/origins.ts';
 import { withoutSecrets } from '../../access/secrets.ts';
 import { DomainError, internal } from '../../domain/errors.ts';
 import type { Ports } from '../../domain/ports.ts';
+import { problemReply } from '../../http/problem.ts';
 import { protocolFault, toOriginForm } from '../../http/protocol.ts';
-import { type WholeReply, writeRawReply } from '../../http/raw-reply.ts';
+import { writeRawReply } from '../../http/raw-reply.ts';
 import { arrivalOf, requestIdOf } from '../../http/request-context.ts';
 import type { UnsentResponses } from '../../http/unsent-responses.ts';
 import { HeldMemory } from '../../runtime/held-memory.ts';
@@ -35,8 +36,6 @@ function stopping(): DomainError {
 export interface SocketOptions extends ProtocolOptions {
   readonly origins: Origins;
   readonly unsent: UnsentResponses;
-  /** Makes the HTTP response to a refused upgrade. */
-  readonly problemReply: (error: DomainError, occurrence: { path: string; requestId: string }) => WholeReply;
   readonly onError: (error: unknown) => void;
 }
 
@@ -46,7 +45,7 @@ export interface SocketOptions extends ProtocolOptions {
  * charged as a request.
  */
 export function attachSocket(server: Server, ports: Ports, options: SocketOptions): { close(graceMs: number): void } {
-  const { origins, unsent, timings, telemetry, admission, sessions, problemReply, log, requestLog, onError } = options;
+  const { origins, unsent, timings, telemetry, admission, sessions, log, requestLog, onError } = options;
   const protocol = makeServer<ConnectionParams, SocketState>(protocolOptions(ports, options));
   const webSockets = new WebSocketServer({
     noServer: true,

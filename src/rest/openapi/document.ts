@@ -2,11 +2,11 @@ import { exampleEventCursor, exampleStartCursor } from '../../domain/event-curso
 import { idempotencyKeyDescription, idempotencyKeyPattern } from '../../domain/idempotency.ts';
 import { deprecationReason, type OpenTo } from '../../domain/operation.ts';
 import type { JsonSchema } from '../../http/json-schema.ts';
+import { problemShape } from '../../http/problem.ts';
 import { version } from '../../version.ts';
 import { retryMs } from '../event-stream.ts';
 import { fieldsInHeaders } from '../headers.ts';
 import type { Route } from '../routes.ts';
-import { problemShape } from '../shapes.ts';
 import { deliveryOperation } from './deliveries.ts';
 import { exampleOf } from './examples.ts';
 import { headersNamed, limitHeaders, responseHeaders } from './headers.ts';

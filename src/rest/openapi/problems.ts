@@ -1,6 +1,6 @@
 import { DomainError, type ErrorCode, errorCodes } from '../../domain/errors.ts';
 import { exampleEventCursor } from '../../domain/event-cursor.ts';
-import { problemOf } from '../problem.ts';
+import { problemOf } from '../../http/problem.ts';
 import type { Route } from '../routes.ts';
 import { headersNamed, limitHeaders } from './headers.ts';
 import type { OpenApiResponse, Reference } from './types.ts';

@@ -215,59 +215,46 @@ builder.subscriptionType({
     'Follows the event log as it grows: in order, each event once. Without `after` it starts now; with it, the events since then are sent first, so that nothing is missed across any number of reconnects.',
 });
 
-const kinds = [
-  {
-    field: 'conversationStarted',
-    type: ConversationStartedEvent,
-    event: 'conversation.started',
-    description: 'New conversations.',
-  },
-  {
-    field: 'messageReceived',
-    type: MessageReceivedEvent,
-    event: 'message.received',
-    description: 'Messages from visitors.',
-  },
-  {
-    field: 'conversationClosed',
-    type: ConversationClosedEvent,
-    event: 'conversation.closed',
-    description: 'Conversations that were closed.',
-  },
-  { field: 'leadCaptured', type: LeadCapturedEvent, event: 'lead.captured', description: 'New leads.' },
-] as const;
+const readerArgs = builder.args((t) => ({
+  after: t.string({ description: readerDescriptions.after }),
+  conversationId: t.id({ description: readerDescriptions.conversationId }),
+}));
 
-for (const { field, type, event, description } of kinds) {
+/** Adds a subscription to events of these types. */
+function follow(
+  field: string,
+  type: typeof Event | ReturnType<typeof eventType>,
+  { types, description }: { readonly types: readonly EventType[]; readonly description: string },
+): void {
   builder.subscriptionField(field, (t) =>
     t.field({
       type,
       description,
       extensions: calls(streamEvents),
-      args: {
-        after: t.arg.string({ description: readerDescriptions.after }),
-        conversationId: t.arg.id({ description: readerDescriptions.conversationId }),
-      },
-      subscribe: (_, args, context) => subscribeTo({ ...args, types: [event] }, context),
+      args: readerArgs,
+      subscribe: (_, args, context) => subscribeTo({ ...args, types }, context),
       resolve: (logged) => logged as LogEvent,
     }),
   );
 }
 
-const changesOfConversations = eventTypes.filter((type) => type !== 'lead.captured');
-
-builder.subscriptionField('conversationChanged', (t) =>
-  t.field({
-    type: Event,
-    description: 'All that happens in conversations, or in one of them: every event except captured leads.',
-    extensions: calls(streamEvents),
-    args: {
-      after: t.arg.string({ description: readerDescriptions.after }),
-      conversationId: t.arg.id({ description: readerDescriptions.conversationId }),
-    },
-    subscribe: (_, args, context) => subscribeTo({ ...args, types: changesOfConversations }, context),
-    resolve: (logged) => logged as LogEvent,
-  }),
-);
+follow('conversationStarted', ConversationStartedEvent, {
+  types: ['conversation.started'],
+  description: 'New conversations.',
+});
+follow('messageReceived', MessageReceivedEvent, {
+  types: ['message.received'],
+  description: 'Messages from visitors.',
+});
+follow('conversationClosed', ConversationClosedEvent, {
+  types: ['conversation.closed'],
+  description: 'Conversations that were closed.',
+});
+follow('leadCaptured', LeadCapturedEvent, { types: ['lead.captured'], description: 'New leads.' });
+follow('conversationChanged', Event, {
+  types: eventTypes.filter((type) => type !== 'lead.captured'),
+  description: 'All that happens in conversations, or in one of them: every event except captured leads.',
+});
 
 builder.subscriptionField('events', (t) =>
   t.field({
@@ -276,8 +263,7 @@ builder.subscriptionField('events', (t) =>
     extensions: calls(streamEvents),
     args: {
       types: t.arg({ type: [EventTypeEnum], description: readerDescriptions.types }),
-      after: t.arg.string({ description: readerDescriptions.after }),
-      conversationId: t.arg.id({ description: readerDescriptions.conversationId }),
+      ...readerArgs,
     },
     subscribe: (_, args, context) => subscribeTo(args, context),
     resolve: (logged) => logged as LogEvent,

@@ -49,8 +49,6 @@ export interface AppOptions {
   readonly webhookPolicy?: AddressPolicy;
   /** Pass the instance that the storage reports to; the default sees no writer metrics. */
   readonly metrics?: Metrics;
-  /** How many writes wait in a queue of the storage's own; by default it has none. */
-  readonly waitingWrites?: () => number;
   /** Gets the metrics of all processes that serve together, if there are others. */
   readonly scrapeAll?: (() => Promise<string>) | undefined;
   /** Overrides of the contract's timings, for tests. */
@@ -110,7 +108,6 @@ export function buildApp(options: AppOptions): App {
     trustedProxies = 0,
     eventRetentionMs = 30 * 24 * 3_600_000,
     metrics = new Metrics(),
-    waitingWrites = () => 0,
     webhookPolicy = publicOnly,
   } = options;
   const timings = { ...defaultTimings, ...defaultDeliveryTimings, ...options.timings };
@@ -130,7 +127,6 @@ export function buildApp(options: AppOptions): App {
   const loadShedder = new LoadShedder({
     scheduler,
     storage,
-    waitingWrites,
     onRefusal: (refused) => log.warn({ refused }, 'overloaded: requests were refused'),
   });
   const admission = new Admission(ports, limiter, {

@@ -20,9 +20,7 @@ const neverRefused = 256;
 
 export interface LoadShedderOptions {
   readonly scheduler: Scheduler;
-  readonly storage: Pick<Storage, 'writeWaitMs'>;
-  /** How many writes wait for their transaction: together with the requests that wait, those who wait for an answer. */
-  readonly waitingWrites: () => number;
+  readonly storage: Pick<Storage, 'waitingWrites' | 'writeWaitMs'>;
   /**
    * Called at the first refusal, and every ten seconds while refusals continue, with the number since the last call.
    */
@@ -66,14 +64,10 @@ export class LoadShedder {
     return scheduler.requestsMs + storage.writeWaitMs();
   }
 
-  /** How many writes wait for their transaction. */
-  get waitingWrites(): number {
-    return this.#options.waitingWrites();
-  }
-
-  /** Whether more wait than a pool of clients would explain. */
+  /** Whether more wait for an answer than a pool of clients would explain. */
   get #isFlood(): boolean {
-    return this.#options.scheduler.waitingRequests + this.waitingWrites > neverRefused;
+    const { scheduler, storage } = this.#options;
+    return scheduler.waitingRequests + storage.waitingWrites > neverRefused;
   }
 
   /**

@@ -52,6 +52,8 @@ export interface Storage {
    * @throws UNAVAILABLE when the storage cannot be read
    */
   check(): Awaitable<void>;
+  /** How many writes wait for their transaction. */
+  readonly waitingWrites: number;
   /**
    * How long the next write is expected to wait for those before it, based on recent ones. Locks that others hold are not
    * foreseen.

@@ -67,7 +67,6 @@ export async function startServer({ config, worker, onStatement, ...options }: S
     ...options,
     storage,
     metrics,
-    waitingWrites: () => storage.waitingWrites,
     scrapeAll: worker && (() => worker.scrape()),
   });
   const { headMs, requestMs, slowReaderMs } = { ...defaultTimings, ...options.timings };

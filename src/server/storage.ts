@@ -1,17 +1,10 @@
 import type { DatabaseAddress, PostgresAddress } from '../config.ts';
 import type { Clock } from '../domain/ports.ts';
-import type { Storage } from '../domain/storage-port.ts';
-import type { SqliteOptions } from '../storage/sqlite/storage.ts';
+import type { PostgresStorage } from '../storage/postgres/storage.ts';
+import type { SqliteOptions, SqliteStorage } from '../storage/sqlite/storage.ts';
 import { OperatorError } from './operator-error.ts';
 
-/** A storage, with what the program tells about it. */
-export interface OpenedStorage extends Storage {
-  readonly migrations: { readonly applied: number; readonly total: number };
-  /** Whether every user of the machine could read it until it was opened now. */
-  readonly wasPublic: boolean;
-  /** Number of writes waiting for their transaction. */
-  readonly waitingWrites: number;
-}
+export type OpenedStorage = SqliteStorage | PostgresStorage;
 
 interface OpenOptions extends SqliteOptions {
   readonly clock: Clock;

@@ -17,7 +17,7 @@ export interface StatusProbesOptions {
   readonly liveLog: { readonly followers: number };
   /** Gets the metrics of all processes that serve together, if there are others. */
   readonly scrapeAll?: (() => Promise<string>) | undefined;
-  readonly loadShedder: { readonly backlogMs: number; readonly waitingWrites: number };
+  readonly loadShedder: { readonly backlogMs: number };
   /** How many requests were refused because of overload. */
   readonly refused: () => number;
 }
@@ -76,13 +76,13 @@ export class StatusProbes {
 
   /** The metrics of this process. */
   async snapshot(): Promise<MetricsSnapshot> {
-    const { clock, metrics, sessions, liveLog, loadShedder, refused } = this.#options;
+    const { storage, clock, metrics, sessions, liveLog, loadShedder, refused } = this.#options;
     const nowMs = clock.now();
     const backlog = await this.#currentBacklog(nowMs);
     return await metrics.snapshot({
       nowMs,
       backlogMs: loadShedder.backlogMs,
-      waitingWrites: loadShedder.waitingWrites,
+      waitingWrites: storage.waitingWrites,
       refused: refused(),
       sessions: sessions.size,
       subscribers: liveLog.followers,

@@ -23,8 +23,7 @@ function workplace(eachMs: number, { waitingWrites, writeWaitMs } = noWrites) {
   const told: number[] = [];
   const loadShedder = new LoadShedder({
     scheduler: new Scheduler(),
-    storage: { writeWaitMs: () => writeWaitMs },
-    waitingWrites: () => waitingWrites,
+    storage: { waitingWrites, writeWaitMs: () => writeWaitMs },
     onRefusal: (refused) => told.push(refused),
   });
   const done: number[] = [];

@@ -144,7 +144,7 @@ function probesOn({ clock, app: { sessions, liveLog } }: TestServer, storage: St
     metrics: new Metrics(),
     sessions,
     liveLog,
-    loadShedder: { backlogMs: 0, waitingWrites: 0 },
+    loadShedder: { backlogMs: 0 },
     refused: () => 0,
   });
 }

@@ -28,8 +28,6 @@ export interface PostgresStorage extends Storage {
   readonly migrations: MigrationReport;
   /** Who may read it, PostgreSQL decides. */
   readonly wasPublic: false;
-  /** Number of writes waiting for their transaction. */
-  readonly waitingWrites: number;
 }
 
 export interface PostgresOptions extends Omit<WriterOptions, 'onCommit'>, ConnectionOptions {

@@ -39,8 +39,6 @@ export interface SqliteStorage extends Storage {
   readonly migrations: MigrationReport;
   /** Whether every user of the machine could read the file until it was opened now. */
   readonly wasPublic: boolean;
-  /** Number of writes waiting for their transaction. */
-  readonly waitingWrites: number;
 }
 
 export interface SqliteOptions extends WriterOptions, ConnectionOptions {

@@ -5,6 +5,7 @@ import { Admission } from './access/admission.ts';
 import { LoadShedder } from './access/load-shedder.ts';
 import { Origins } from './access/origins.ts';
 import { Sessions } from './access/sessions.ts';
+import type { Config } from './config.ts';
 import type { Clock, Ports } from './domain/ports.ts';
 import type { Storage } from './domain/storage-port.ts';
 import { LiveLog } from './events/live-log.ts';
@@ -28,27 +29,19 @@ import { createPorts } from './ports.ts';
 import { useRest } from './rest/plugin.ts';
 import { type Route, routes } from './rest/routes.ts';
 import { scheduler } from './runtime/scheduler.ts';
-import { Metrics, type MetricsSnapshot } from './telemetry/metrics.ts';
+import type { Metrics, MetricsSnapshot } from './telemetry/metrics.ts';
 import { StatusProbes } from './telemetry/status-probes.ts';
-import type { AddressPolicy } from './webhooks/address-guard.ts';
 import { WebhookSender } from './webhooks/sender.ts';
 import { ThreadedWebhookClient } from './webhooks/threaded-client.ts';
 
-export interface AppOptions {
+type Configured = 'publicUrl' | 'corsOrigins' | 'trustedProxies' | 'eventRetentionMs' | 'webhookPolicy';
+
+export interface AppOptions extends Pick<Config, Configured> {
   readonly storage: Storage;
   readonly clock: Clock;
   readonly log: Logger;
-  readonly publicUrl?: string | undefined;
-  /** Origins whose pages may call with tokens. */
-  readonly corsOrigins?: readonly string[] | undefined;
-  /** The number of reverse proxies in front of the service. */
-  readonly trustedProxies?: number;
-  /** Events older than this are removed. */
-  readonly eventRetentionMs?: number;
-  /** Where webhooks may be sent; by default only to the public internet, by `https`. */
-  readonly webhookPolicy?: AddressPolicy;
-  /** Pass the instance that the storage reports to; the default sees no writer metrics. */
-  readonly metrics?: Metrics;
+  /** Those that the storage reports to. */
+  readonly metrics: Metrics;
   /** Gets the metrics of all processes that serve together, if there are others. */
   readonly scrapeAll?: (() => Promise<string>) | undefined;
   /** Overrides of the contract's timings, for tests. */
@@ -67,7 +60,6 @@ export interface DeliveryTimings {
 }
 
 const defaultDeliveryTimings: DeliveryTimings = { webhookConnectMs: 5_000, webhookTotalMs: 15_000 };
-const publicOnly: AddressPolicy = { allowHttp: false, allowPrivate: false };
 
 export interface App {
   readonly ports: Ports;
@@ -99,17 +91,8 @@ export interface App {
 
 /** Wires up the service: one Yoga server with its plugins, and the socket. It never listens itself; `server/server.ts` does. */
 export function buildApp(options: AppOptions): App {
-  const {
-    storage,
-    clock,
-    log,
-    publicUrl,
-    corsOrigins,
-    trustedProxies = 0,
-    eventRetentionMs = 30 * 24 * 3_600_000,
-    metrics = new Metrics(),
-    webhookPolicy = publicOnly,
-  } = options;
+  const { storage, clock, log, metrics } = options;
+  const { publicUrl, corsOrigins, trustedProxies, eventRetentionMs, webhookPolicy } = options;
   const timings = { ...defaultTimings, ...defaultDeliveryTimings, ...options.timings };
   const onError = (error: unknown): void => log.error({ err: error }, 'background work failed');
   const liveLog = new LiveLog(storage, (error) => log.warn({ err: error }, 'could not read an event log; retrying'));

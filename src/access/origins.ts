@@ -49,7 +49,7 @@ export interface OriginsOptions {
   /** The public URL of the service, if it differs from `Host`. */
   readonly publicUrl?: string | undefined;
   /** Origins, as browsers send them, whose pages may call with the tokens of every account. */
-  readonly listed?: readonly string[] | undefined;
+  readonly listed: readonly string[];
   /** Has the origins that accounts have added for their own. */
   readonly storage: Pick<Storage, 'read'>;
 }
@@ -64,7 +64,7 @@ export class Origins {
   readonly #listed: ReadonlySet<string>;
   readonly #storage: Pick<Storage, 'read'>;
 
-  constructor({ publicUrl, listed = [], storage }: OriginsOptions) {
+  constructor({ publicUrl, listed, storage }: OriginsOptions) {
     this.#own = publicUrl === undefined ? undefined : new URL(publicUrl).origin;
     this.#listed = new Set(listed);
     this.#storage = storage;

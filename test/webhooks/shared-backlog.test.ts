@@ -6,11 +6,13 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
 import Database from 'better-sqlite3';
 import { expect, onTestFinished, test } from 'vitest';
-import { buildApp } from '../../src/app.ts';
+import { type App, type AppOptions, buildApp } from '../../src/app.ts';
+import { readConfig } from '../../src/config.ts';
 import { leaseMs } from '../../src/domain/delivery-record.ts';
 import type { Storage } from '../../src/domain/storage-port.ts';
 import { createLog } from '../../src/server/log.ts';
 import { openSqliteStorage } from '../../src/storage/sqlite/storage.ts';
+import { Metrics } from '../../src/telemetry/metrics.ts';
 import { clientOf } from '../support/client.ts';
 import { TestClock } from '../support/clock.ts';
 import { longTest } from '../support/effort.ts';
@@ -97,7 +99,7 @@ longTest(
     const clock = new TestClock();
     const logged: string[] = [];
     const log = createLog({ level: 'warn', clock, destination: { write: (line: string) => void logged.push(line) } });
-    const app = buildApp({ storage, clock, log, webhookPolicy: anywhere });
+    const app = appOn({ storage, clock, log });
     onTestFinished(async () => {
       await app.close();
       await storage.close();
@@ -135,7 +137,7 @@ test('a clock that jumps over the end of a lease does not make a server send wha
   const storage = openSqliteStorage(join(temporaryFolder(), 'test.db'));
   const clock = new TestClock();
   const log = createLog({ level: 'silent', clock });
-  const app = buildApp({ storage, clock, log, webhookPolicy: anywhere });
+  const app = appOn({ storage, clock, log });
   onTestFinished(async () => {
     await app.close();
     await storage.close();
@@ -162,7 +164,7 @@ test('what a killed server was sending is sent by the next one, however far the 
   const storage = openSqliteStorage(join(temporaryFolder(), 'test.db'));
   const clock = new TestClock();
   clock.nowMs = startMs + 3 * 3_600_000;
-  const app = buildApp({ storage, clock, log: createLog({ level: 'silent', clock }), webhookPolicy: anywhere });
+  const app = appOn({ storage, clock, log: createLog({ level: 'silent', clock }) });
   onTestFinished(async () => {
     await app.close();
     await storage.close();
@@ -176,6 +178,10 @@ test('what a killed server was sending is sent by the next one, however far the 
   app.webhooks.start();
   await eventually(() => receiver.arrivals.length === 3);
 });
+
+function appOn(parts: Pick<AppOptions, 'storage' | 'clock' | 'log'>): App {
+  return buildApp({ ...readConfig({}), ...parts, metrics: new Metrics(), webhookPolicy: anywhere });
+}
 
 /** So many deliveries to one webhook, due at once, as events of one log. */
 async function backlog(storage: Storage, url: string, count: number) {

@@ -1,3 +1,4 @@
+import { setTimeout } from 'node:timers/promises';
 import { DomainError } from '../domain/errors.ts';
 
 /** A storage cannot do something at the moment. */
@@ -5,12 +6,11 @@ export function unavailable(detail: string, cause?: unknown): DomainError {
   return new DomainError('UNAVAILABLE', detail, { retryAfterSeconds: 1, cause });
 }
 
-export function pause(ms: number): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, ms));
-}
-
-/** Exponential backoff from 1 ms up to 50 ms. Half of it is random, so that processes do not retry in step. */
-export function retryDelayMs(attempt: number): number {
+/**
+ * Waits before another try: from 1 ms on, each time twice as long, up to 50 ms. Half of it is random, so that processes do
+ * not retry in step.
+ */
+export async function backOff(attempt: number): Promise<void> {
   const ceiling = Math.min(50, 2 ** attempt);
-  return ceiling / 2 + (Math.random() * ceiling) / 2;
+  await setTimeout(ceiling / 2 + (Math.random() * ceiling) / 2);
 }

@@ -1,6 +1,6 @@
 import { DomainError } from '../../domain/errors.ts';
 import { MovingAverage } from '../../runtime/moving-average.ts';
-import { pause, retryDelayMs, unavailable } from '../errors.ts';
+import { backOff, unavailable } from '../errors.ts';
 import type { Touches } from './commit-watch.ts';
 import { asDomainError, isConflict } from './errors.ts';
 import type { Session } from './session.ts';
@@ -472,7 +472,7 @@ export class Writer<Tx> {
         job.reject('error' in outcome ? asDomainError(error) : failureOf(failure));
         return;
       }
-      await pause(retryDelayMs(attempt));
+      await backOff(attempt);
     }
   }
 }

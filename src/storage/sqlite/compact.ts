@@ -1,6 +1,6 @@
 import { statfsSync, statSync } from 'node:fs';
 import { dirname } from 'node:path';
-import { pause, retryDelayMs, unavailable } from '../errors.ts';
+import { backOff, unavailable } from '../errors.ts';
 import { asDomainError, isBusy } from './errors.ts';
 import { realFile } from './files.ts';
 import { type Connection, openWriter, withOpenLock } from './open.ts';
@@ -83,7 +83,7 @@ async function emptyLogOrThrow(connection: Connection, deadlineMs: number): Prom
     const [result] = connection.pragma('wal_checkpoint(TRUNCATE)') as { busy: number }[];
     if (result?.busy === 0) return;
     if (performance.now() > deadlineMs) break;
-    await pause(retryDelayMs(attempt));
+    await backOff(attempt);
   }
   throw unavailable(
     'The file was rewritten, but another process still reads the old contents, which keeps the write-ahead log from being emptied; try again when it has finished.',

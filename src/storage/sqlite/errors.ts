@@ -1,5 +1,5 @@
 import Database from 'better-sqlite3';
-import { pause, retryDelayMs, unavailable } from '../errors.ts';
+import { backOff, unavailable } from '../errors.ts';
 
 // What SQLite's errors mean, and retries of what found the database locked. SQLite would wait for another process's lock
 // by blocking the event loop, so retries wait for timers instead.
@@ -59,7 +59,7 @@ export function patient<Group extends object>(group: Group, busyTimeoutMs: numbe
 
 async function retry(read: () => unknown, deadlineMs: number): Promise<unknown> {
   for (let attempt = 0; ; attempt++) {
-    await pause(retryDelayMs(attempt));
+    await backOff(attempt);
     try {
       return await read();
     } catch (error) {

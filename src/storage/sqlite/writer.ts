@@ -2,7 +2,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { afterMicrotasks } from '../../runtime/after-microtasks.ts';
 import { FairQueue } from '../../runtime/fair-queue.ts';
 import { MovingAverage } from '../../runtime/moving-average.ts';
-import { pause, retryDelayMs, unavailable } from '../errors.ts';
+import { backOff, unavailable } from '../errors.ts';
 import { asDomainError, isBusy } from './errors.ts';
 import type { Connection } from './open.ts';
 import { Slices } from './slices.ts';
@@ -158,7 +158,7 @@ export class Writer<Tx> {
         this.#cost.add(done, performance.now() - startedMs);
       } else {
         this.#expire(busy);
-        await pause(retryDelayMs(attempt++));
+        await backOff(attempt++);
       }
     }
     this.#running = false;

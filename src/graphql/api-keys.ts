@@ -9,7 +9,7 @@ import {
 import { scopes } from '../domain/caller.ts';
 import { descriptionsOf } from '../domain/descriptions.ts';
 import { newestFirstCursor } from '../domain/paging.ts';
-import { builder, calls, payloadType, type ResultOf } from './builder.ts';
+import { addMutation, builder, calls, payloadType, type ResultOf } from './builder.ts';
 import { connectionOf, connectionType, edgeField, listInput, pageArgs } from './connection.ts';
 import { Node } from './node.ts';
 
@@ -95,21 +95,5 @@ const RevokeApiKeyPayload = payloadType<ResultOf<typeof revokeApiKey>>('revokeAp
   revokedApiKeyId: t.exposeID('revokedApiKeyId', { description: 'The id of the revoked key.' }),
 }));
 
-builder.mutationFields((t) => ({
-  createApiKey: t.field({
-    type: CreateApiKeyPayload,
-    nullable: true,
-    description: createApiKey.summary,
-    extensions: calls(createApiKey),
-    args: { input: t.arg({ type: CreateApiKeyInput, required: true, description: 'The key to create.' }) },
-    resolve: (_, { input }, context) => context.call(createApiKey, input),
-  }),
-  revokeApiKey: t.field({
-    type: RevokeApiKeyPayload,
-    nullable: true,
-    description: revokeApiKey.summary,
-    extensions: calls(revokeApiKey),
-    args: { input: t.arg({ type: RevokeApiKeyInput, required: true, description: 'The key to revoke.' }) },
-    resolve: (_, { input }, context) => context.call(revokeApiKey, input),
-  }),
-}));
+addMutation(createApiKey, CreateApiKeyPayload, CreateApiKeyInput, 'The key to create.');
+addMutation(revokeApiKey, RevokeApiKeyPayload, RevokeApiKeyInput, 'The key to revoke.');

@@ -1,4 +1,4 @@
-import SchemaBuilder, { type FieldMap } from '@pothos/core';
+import SchemaBuilder, { type FieldMap, type InputRef, type ObjectRef } from '@pothos/core';
 import type { Caller } from '../domain/caller.ts';
 import type { Fault } from '../domain/errors.ts';
 import type { MetadataPatch } from '../domain/metadata.ts';
@@ -78,6 +78,28 @@ export function payloadType<Result extends { readonly eventCursor: string }>(
       }),
     }),
   });
+}
+
+/**
+ * Adds the mutation that calls an operation of the domain, whose input is its one argument.
+ * @param described what the argument says
+ */
+export function addMutation<Result>(
+  operation: Operation<unknown, Result>,
+  payload: ObjectRef<SchemaTypes, Result>,
+  input: InputRef<object>,
+  described: string,
+): void {
+  builder.mutationField(operation.name, (t) =>
+    t.field({
+      type: payload,
+      nullable: true,
+      description: operation.summary,
+      extensions: calls(operation),
+      args: { input: t.arg({ type: input, required: true, description: described }) },
+      resolve: (_, { input: given }, context) => context.call(operation, given) as never,
+    }),
+  );
 }
 
 export const expectedVersionDescription =

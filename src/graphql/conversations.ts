@@ -18,7 +18,15 @@ import {
 import { descriptionsOf } from '../domain/descriptions.ts';
 import { notFound } from '../domain/errors.ts';
 import { tagsRule } from '../domain/tags.ts';
-import { builder, calls, expectedVersionDescription, payloadType, type ResultOf, type SchemaTypes } from './builder.ts';
+import {
+  addMutation,
+  builder,
+  calls,
+  expectedVersionDescription,
+  payloadType,
+  type ResultOf,
+  type SchemaTypes,
+} from './builder.ts';
 import { connectionOf, connectionType, edgeField, filteredInput, pageArgs } from './connection.ts';
 import { Node } from './node.ts';
 
@@ -286,15 +294,10 @@ const DeleteConversationPayload = payloadType<ResultOf<typeof deleteConversation
   deletedConversationId: t.exposeID('deletedConversationId', { description: 'The id of the deleted conversation.' }),
 }));
 
+addMutation(updateConversation, UpdateConversationPayload, UpdateConversationInput, 'The changes.');
+addMutation(deleteConversation, DeleteConversationPayload, DeleteConversationInput, 'The conversation.');
+
 builder.mutationFields((t) => ({
-  updateConversation: t.field({
-    type: UpdateConversationPayload,
-    nullable: true,
-    description: updateConversation.summary,
-    extensions: calls(updateConversation),
-    args: { input: t.arg({ type: UpdateConversationInput, required: true, description: 'The changes.' }) },
-    resolve: (_, { input }, context) => context.call(updateConversation, input),
-  }),
   closeConversation: t.field({
     type: CloseConversationPayload,
     nullable: true,
@@ -312,13 +315,5 @@ builder.mutationFields((t) => ({
       input: t.arg({ type: ReopenConversationInput, required: true, description: 'The conversation.' }),
     },
     resolve: (_, { input }, context) => context.call(updateConversation, { ...input, status: 'active' }),
-  }),
-  deleteConversation: t.field({
-    type: DeleteConversationPayload,
-    nullable: true,
-    extensions: calls(deleteConversation),
-    description: deleteConversation.summary,
-    args: { input: t.arg({ type: DeleteConversationInput, required: true, description: 'The conversation.' }) },
-    resolve: (_, { input }, context) => context.call(deleteConversation, input),
   }),
 }));

@@ -1,7 +1,7 @@
 import { createConversation } from '../domain/conversations.ts';
 import { idempotencyKeyDescription } from '../domain/idempotency.ts';
 import { tagsRule } from '../domain/tags.ts';
-import { builder, calls } from './builder.ts';
+import { addMutation, builder } from './builder.ts';
 import { AssigneeInput, CreateConversationPayload, VisitorInput } from './conversations.ts';
 import { FirstMessageInput } from './messages.ts';
 
@@ -39,13 +39,4 @@ const CreateConversationInput = builder.inputType('CreateConversationInput', {
   }),
 });
 
-builder.mutationField('createConversation', (t) =>
-  t.field({
-    type: CreateConversationPayload,
-    nullable: true,
-    description: createConversation.summary,
-    extensions: calls(createConversation),
-    args: { input: t.arg({ type: CreateConversationInput, required: true, description: 'The conversation.' }) },
-    resolve: (_, { input }, context) => context.call(createConversation, input),
-  }),
-);
+addMutation(createConversation, CreateConversationPayload, CreateConversationInput, 'The conversation.');

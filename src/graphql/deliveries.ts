@@ -17,7 +17,15 @@ import { descriptionOf, descriptionsOf } from '../domain/descriptions.ts';
 import { idempotencyKeyDescription } from '../domain/idempotency.ts';
 import { parseInput } from '../domain/operation.ts';
 import { decodeCursor, encodeCursor, newestFirstCursor } from '../domain/paging.ts';
-import { builder, calls, type GraphQLContext, payloadType, type ResultOf, type SchemaTypes } from './builder.ts';
+import {
+  addMutation,
+  builder,
+  calls,
+  type GraphQLContext,
+  payloadType,
+  type ResultOf,
+  type SchemaTypes,
+} from './builder.ts';
 import { type Connection, connectionOf, connectionType, edgeField, listInput, pageArgs } from './connection.ts';
 import { EventTypeEnum } from './events.ts';
 import { Node } from './node.ts';
@@ -202,29 +210,6 @@ const RecoverWebhookPayload = payloadType<ResultOf<typeof recoverWebhook>>('reco
   count: t.exposeInt('count', { description: 'Number of deliveries being repeated.' }),
 }));
 
-builder.mutationFields((t) => ({
-  testWebhook: t.field({
-    type: TestWebhookPayload,
-    nullable: true,
-    description: testWebhook.summary,
-    extensions: calls(testWebhook),
-    args: { input: t.arg({ type: TestWebhookInput, required: true, description: 'The webhook and the event.' }) },
-    resolve: (_, { input }, context) => context.call(testWebhook, input),
-  }),
-  redeliver: t.field({
-    type: RedeliverPayload,
-    nullable: true,
-    description: redeliver.summary,
-    extensions: calls(redeliver),
-    args: { input: t.arg({ type: RedeliverInput, required: true, description: 'The delivery.' }) },
-    resolve: (_, { input }, context) => context.call(redeliver, input),
-  }),
-  recoverWebhook: t.field({
-    type: RecoverWebhookPayload,
-    nullable: true,
-    description: recoverWebhook.summary,
-    extensions: calls(recoverWebhook),
-    args: { input: t.arg({ type: RecoverWebhookInput, required: true, description: 'The deliveries.' }) },
-    resolve: (_, { input }, context) => context.call(recoverWebhook, input),
-  }),
-}));
+addMutation(testWebhook, TestWebhookPayload, TestWebhookInput, 'The webhook and the event.');
+addMutation(redeliver, RedeliverPayload, RedeliverInput, 'The delivery.');
+addMutation(recoverWebhook, RecoverWebhookPayload, RecoverWebhookInput, 'The deliveries.');

@@ -9,7 +9,7 @@ import {
   listLeads,
 } from '../domain/leads.ts';
 import { newestFirstCursor } from '../domain/paging.ts';
-import { builder, calls, payloadType } from './builder.ts';
+import { addMutation, builder, calls, payloadType } from './builder.ts';
 import { connectionOf, connectionType, edgeField, listInput, pageArgs } from './connection.ts';
 import { Conversation } from './conversations.ts';
 import { Node } from './node.ts';
@@ -91,13 +91,4 @@ const CaptureLeadPayload = payloadType<CapturedLead>('captureLead', (t) => ({
   leadEdge: edgeField(t, LeadEdge, 'leads', ({ lead }) => ({ node: lead, cursor: newestFirstCursor(lead) })),
 }));
 
-builder.mutationField('captureLead', (t) =>
-  t.field({
-    type: CaptureLeadPayload,
-    nullable: true,
-    description: captureLead.summary,
-    extensions: calls(captureLead),
-    args: { input: t.arg({ type: CaptureLeadInput, required: true, description: 'The lead to capture.' }) },
-    resolve: (_, { input }, context) => context.call(captureLead, input),
-  }),
-);
+addMutation(captureLead, CaptureLeadPayload, CaptureLeadInput, 'The lead to capture.');

@@ -25,6 +25,7 @@ import {
 import { valueFaults } from '../domain/operation.ts';
 import { limitInput } from '../domain/paging.ts';
 import {
+  addMutation,
   builder,
   calls,
   expectedVersionDescription,
@@ -262,13 +263,4 @@ const SendMessagePayload = payloadType<ResultOf<typeof sendMessage>>('sendMessag
   }),
 }));
 
-builder.mutationField('sendMessage', (t) =>
-  t.field({
-    type: SendMessagePayload,
-    nullable: true,
-    description: sendMessage.summary,
-    extensions: calls(sendMessage),
-    args: { input: t.arg({ type: SendMessageInput, required: true, description: 'The message to send.' }) },
-    resolve: (_, { input }, context) => context.call(sendMessage, input),
-  }),
-);
+addMutation(sendMessage, SendMessagePayload, SendMessageInput, 'The message to send.');

@@ -9,7 +9,7 @@ import {
   readPositionShape,
 } from '../domain/read-position-record.ts';
 import { type MarkedRead, markRead, positionsUpTo } from '../domain/read-positions.ts';
-import { builder, calls, payloadType } from './builder.ts';
+import { addMutation, builder, payloadType } from './builder.ts';
 import { besideDescription, Conversation, conversationBeside } from './conversations.ts';
 import { listOfAtMost } from './measure.ts';
 
@@ -88,13 +88,4 @@ const MarkReadPayload = payloadType<MarkedRead>('markRead', (t) => ({
   }),
 }));
 
-builder.mutationField('markRead', (t) =>
-  t.field({
-    type: MarkReadPayload,
-    nullable: true,
-    description: markRead.summary,
-    extensions: calls(markRead),
-    args: { input: t.arg({ type: MarkReadInput, required: true, description: 'The reader and how far it has read.' }) },
-    resolve: (_, { input }, context) => context.call(markRead, input),
-  }),
-);
+addMutation(markRead, MarkReadPayload, MarkReadInput, 'The reader and how far it has read.');

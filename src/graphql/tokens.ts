@@ -1,7 +1,7 @@
 import { descriptionsOf } from '../domain/descriptions.ts';
 import { createToken, type NewToken, newTokenShape } from '../domain/tokens.ts';
 import { Scope } from './api-keys.ts';
-import { builder, calls, payloadType, type ResultOf } from './builder.ts';
+import { addMutation, builder, payloadType, type ResultOf } from './builder.ts';
 import { VisitorInput, VisitorType } from './conversations.ts';
 import { Sender } from './messages.ts';
 
@@ -60,13 +60,4 @@ const CreateTokenPayload = payloadType<ResultOf<typeof createToken>>('createToke
   token: t.expose('token', { type: Token, description: 'The new token.' }),
 }));
 
-builder.mutationField('createToken', (t) =>
-  t.field({
-    type: CreateTokenPayload,
-    nullable: true,
-    description: createToken.summary,
-    extensions: calls(createToken),
-    args: { input: t.arg({ type: CreateTokenInput, required: true, description: 'The token to create.' }) },
-    resolve: (_, { input }, context) => context.call(createToken, input),
-  }),
-);
+addMutation(createToken, CreateTokenPayload, CreateTokenInput, 'The token to create.');

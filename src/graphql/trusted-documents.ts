@@ -9,7 +9,7 @@ import {
   type TrustedDocument as TrustedDocumentShape,
 } from '../domain/documents.ts';
 import { notFound } from '../domain/errors.ts';
-import { builder, calls, payloadType, type ResultOf } from './builder.ts';
+import { addMutation, builder, calls, payloadType, type ResultOf } from './builder.ts';
 import { connectionOf, connectionType, listInput, pageArgs } from './connection.ts';
 import { listOfAtMost } from './measure.ts';
 
@@ -101,21 +101,5 @@ const DeleteDocumentPayload = payloadType<ResultOf<typeof deleteDocument>>('dele
   }),
 }));
 
-builder.mutationFields((t) => ({
-  registerDocuments: t.field({
-    type: RegisterDocumentsPayload,
-    nullable: true,
-    description: registerDocuments.summary,
-    extensions: calls(registerDocuments),
-    args: { input: t.arg({ type: RegisterDocumentsInput, required: true, description: 'The documents to register.' }) },
-    resolve: (_, { input }, context) => context.call(registerDocuments, input),
-  }),
-  deleteDocument: t.field({
-    type: DeleteDocumentPayload,
-    nullable: true,
-    description: deleteDocument.summary,
-    extensions: calls(deleteDocument),
-    args: { input: t.arg({ type: DeleteDocumentInput, required: true, description: 'The document to delete.' }) },
-    resolve: (_, { input }, context) => context.call(deleteDocument, input),
-  }),
-}));
+addMutation(registerDocuments, RegisterDocumentsPayload, RegisterDocumentsInput, 'The documents to register.');
+addMutation(deleteDocument, DeleteDocumentPayload, DeleteDocumentInput, 'The document to delete.');

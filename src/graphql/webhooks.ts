@@ -12,7 +12,7 @@ import {
   rotateWebhookSecret,
   updateWebhook,
 } from '../domain/webhooks.ts';
-import { builder, calls, payloadType, type ResultOf, type SchemaTypes } from './builder.ts';
+import { addMutation, builder, calls, payloadType, type ResultOf, type SchemaTypes } from './builder.ts';
 import { connectionOf, connectionType, edgeField, listInput, pageArgs } from './connection.ts';
 import { EventTypeEnum, inCapitals } from './events.ts';
 import { Node } from './node.ts';
@@ -144,37 +144,7 @@ const DeleteWebhookPayload = payloadType<ResultOf<typeof deleteWebhook>>('delete
   deletedWebhookId: t.exposeID('deletedWebhookId', { description: 'The id of the deleted webhook.' }),
 }));
 
-builder.mutationFields((t) => ({
-  createWebhook: t.field({
-    type: CreateWebhookPayload,
-    nullable: true,
-    description: createWebhook.summary,
-    extensions: calls(createWebhook),
-    args: { input: t.arg({ type: CreateWebhookInput, required: true, description: 'The webhook to create.' }) },
-    resolve: (_, { input }, context) => context.call(createWebhook, input),
-  }),
-  updateWebhook: t.field({
-    type: UpdateWebhookPayload,
-    nullable: true,
-    description: updateWebhook.summary,
-    extensions: calls(updateWebhook),
-    args: { input: t.arg({ type: UpdateWebhookInput, required: true, description: 'The changes.' }) },
-    resolve: (_, { input }, context) => context.call(updateWebhook, input),
-  }),
-  deleteWebhook: t.field({
-    type: DeleteWebhookPayload,
-    nullable: true,
-    description: deleteWebhook.summary,
-    extensions: calls(deleteWebhook),
-    args: { input: t.arg({ type: OneWebhookInput.deleteWebhook, required: true, description: 'The webhook.' }) },
-    resolve: (_, { input }, context) => context.call(deleteWebhook, input),
-  }),
-  rotateWebhookSecret: t.field({
-    type: RotateWebhookSecretPayload,
-    nullable: true,
-    description: rotateWebhookSecret.summary,
-    extensions: calls(rotateWebhookSecret),
-    args: { input: t.arg({ type: OneWebhookInput.rotateWebhookSecret, required: true, description: 'The webhook.' }) },
-    resolve: (_, { input }, context) => context.call(rotateWebhookSecret, input),
-  }),
-}));
+addMutation(createWebhook, CreateWebhookPayload, CreateWebhookInput, 'The webhook to create.');
+addMutation(updateWebhook, UpdateWebhookPayload, UpdateWebhookInput, 'The changes.');
+addMutation(deleteWebhook, DeleteWebhookPayload, OneWebhookInput.deleteWebhook, 'The webhook.');
+addMutation(rotateWebhookSecret, RotateWebhookSecretPayload, OneWebhookInput.rotateWebhookSecret, 'The webhook.');

@@ -2,6 +2,7 @@ import { isIP } from 'node:net';
 import { availableParallelism } from 'node:os';
 import * as z from 'zod';
 import { originFault } from './domain/origins.ts';
+import { refusing } from './domain/text.ts';
 
 export interface Config extends DatabaseAddress {
   readonly host: string;
@@ -76,11 +77,6 @@ const host = z.string().refine((text) => isIP(text) !== 0 || /^[\w-]+(\.[\w-]+)*
   error: 'must be an IP address or the name of a host',
 });
 
-const publicUrl = z.string().check(({ value, issues }) => {
-  const fault = publicUrlFault(value);
-  if (fault !== undefined) issues.push({ code: 'custom', input: value, message: fault });
-});
-
 function publicUrlFault(text: string): string | undefined {
   const url = URL.canParse(text) ? new URL(text) : undefined;
   if (url === undefined || !/^https?:$/.test(url.protocol)) return 'must be an http or https address';
@@ -98,13 +94,7 @@ const originList = z.string().transform((text, context) => {
   return origins;
 });
 
-/** A file as a URL (RFC 8089), whose path may be relative. */
-const databaseUrl = z.string().check(({ value, issues }) => {
-  const fault = databaseFault(value);
-  if (fault !== undefined) issues.push({ code: 'custom', input: value, message: fault });
-});
-
-/** The decoded path of a `file:` URL, or undefined. */
+/** The decoded path of a `file:` URL (RFC 8089), which may be relative; undefined for another URL. */
 function pathOf(url: string): string | undefined {
   if (!/^file:[^?#]+$/.test(url)) return undefined;
   try {
@@ -167,17 +157,11 @@ export const variables = z.object({
   HOST: host.default('127.0.0.1'),
   PORT: integer(0, 65_535).default(4000),
   WORKERS: workers.default(1),
-  DATABASE_URL: databaseUrl.default('file:data/conversations.db'),
-  DATABASE_DIRECT_URL: z
-    .string()
-    .check(({ value, issues }) => {
-      const fault = postgresFault(value);
-      if (fault !== undefined) issues.push({ code: 'custom', input: value, message: fault });
-    })
-    .optional(),
+  DATABASE_URL: z.string().check(refusing(databaseFault)).default('file:data/conversations.db'),
+  DATABASE_DIRECT_URL: z.string().check(refusing(postgresFault)).optional(),
   DATABASE_PREPARE: flag('true'),
   DATABASE_POOL_SIZE: integer(2, 1_000).default(8),
-  PUBLIC_URL: publicUrl.optional(),
+  PUBLIC_URL: z.string().check(refusing(publicUrlFault)).optional(),
   CORS_ORIGINS: originList.optional(),
   LOG_LEVEL: z.enum(logLevels, { error: `must be one of ${logLevels.join(', ')}` }).default('info'),
   TRUST_PROXY: integer(0, 10).default(0),

@@ -8,7 +8,7 @@ import { type Context, operation } from './operation.ts';
 import { checkStart, decodeCursor, encodeCursor, type List, pageInput, pageWithTotal } from './paging.ts';
 import type { Secrets } from './ports.ts';
 import type { Reads } from './storage-port.ts';
-import { line, proseOfBytes } from './text.ts';
+import { line, proseOfBytes, refusing } from './text.ts';
 import { timeShape, timestamp } from './time.ts';
 
 // GraphQL documents that an account has registered, so that its clients call them by id. To the domain they are texts.
@@ -56,12 +56,9 @@ export interface DocumentList extends List<ListedDocument> {
 /** Two of them would be steps in a path. */
 const steps: readonly string[] = ['.', '..'];
 
-const documentIdInput = line(128, 1).check((context) => {
-  const { value, issues } = context;
-  if (steps.includes(value)) {
-    issues.push({ code: 'custom', input: value, message: 'must be neither `.` nor `..`' });
-  }
-});
+const documentIdInput = line(128, 1).check(
+  refusing((id) => (steps.includes(id) ? 'must be neither `.` nor `..`' : undefined)),
+);
 
 /** A SHA-256, by which automatic persisted queries call a document, too. */
 const sha256Pattern = /^[0-9a-f]{64}$/i;

@@ -1,4 +1,5 @@
 import * as z from 'zod';
+import { refusing } from './text.ts';
 
 /** What is wrong with an origin of a page, which has to be one as browsers send it; undefined if nothing is. */
 export function originFault(origin: string): string | undefined {
@@ -13,11 +14,6 @@ export const maxOrigins = 20;
 
 /** The origins of the pages that may call with tokens. */
 export const originsInput = z
-  .array(
-    z.string().check(({ value, issues }) => {
-      const fault = originFault(value);
-      if (fault !== undefined) issues.push({ code: 'custom', input: value, message: fault });
-    }),
-  )
+  .array(z.string().check(refusing(originFault)))
   .max(maxOrigins, { error: `must be at most ${maxOrigins}` })
   .transform((origins) => [...new Set(origins)]);

@@ -41,15 +41,19 @@ export function characterFault(text: string): string | undefined {
   return undefined;
 }
 
+/** A check that refuses a text with what this function says is wrong with it. */
+export function refusing(faultOf: (text: string) => string | undefined) {
+  return ({ value, issues }: z.core.ParsePayload<string>): void => {
+    const message = faultOf(value);
+    if (message !== undefined) issues.push({ code: 'custom', input: value, message });
+  };
+}
+
 /** A single-line text of `min` to `max` code points. */
 export function line(max: number, min = 0) {
   return z
     .string({ error: 'must be a string' })
-    .check((context) => {
-      const text = context.value;
-      const fault = characterFault(text) ?? lengthFault(text, min, max);
-      if (fault !== undefined) context.issues.push({ code: 'custom', input: text, message: fault });
-    })
+    .check(refusing((text) => characterFault(text) ?? lengthFault(text, min, max)))
     .meta({ ...(min > 0 && { minLength: min }), maxLength: max });
 }
 
@@ -57,25 +61,17 @@ export function line(max: number, min = 0) {
 export function prose(max: number) {
   return z
     .string({ error: 'must be a string' })
-    .check((context) => {
-      const text = context.value;
-      const fault = proseFault(text, max);
-      if (fault !== undefined) context.issues.push({ code: 'custom', input: text, message: fault });
-    })
+    .check(refusing((text) => proseFault(text, max)))
     .meta({ minLength: 1, maxLength: max });
 }
 
 /** The same with a limit in bytes of UTF-8, which is named in words, too. */
 export function proseOfBytes(maxBytes: number, inWords: string) {
-  return z
-    .string({ error: 'must be a string' })
-    .check((context) => {
-      const text = context.value;
-      const isTooLong = text.length > maxBytes || Buffer.byteLength(text) > maxBytes;
-      const fault = isTooLong ? `must have at most ${inWords}` : proseFault(text, maxBytes);
-      if (fault !== undefined) context.issues.push({ code: 'custom', input: text, message: fault });
-    })
-    .meta({ minLength: 1, maxLength: maxBytes });
+  const faultOf = (text: string): string | undefined => {
+    const isTooLong = text.length > maxBytes || Buffer.byteLength(text) > maxBytes;
+    return isTooLong ? `must have at most ${inWords}` : proseFault(text, maxBytes);
+  };
+  return z.string({ error: 'must be a string' }).check(refusing(faultOf)).meta({ minLength: 1, maxLength: maxBytes });
 }
 
 function proseFault(text: string, max: number): string | undefined {

@@ -8,7 +8,7 @@ import { idInput } from './ids.ts';
 import { type Context, operation } from './operation.ts';
 import { type List, newestFirst, newestFirstInput } from './paging.ts';
 import type { Ports } from './ports.ts';
-import { line } from './text.ts';
+import { line, refusing } from './text.ts';
 import { timestamp } from './time.ts';
 import {
   findWebhook,
@@ -28,10 +28,7 @@ const rotationMs = 24 * 3_600_000;
 const maxSecrets = 10;
 
 const urlInput = line(2_048)
-  .check((context) => {
-    const fault = urlFault(context.value);
-    if (fault !== undefined) context.issues.push({ code: 'custom', input: context.value, message: fault });
-  })
+  .check(refusing(urlFault))
   .describe('The URL to send events to: `https`, and reachable from the internet.')
   .meta({ examples: ['https://example.com/hooks'] });
 const eventsInput = choices(eventTypes).describe('The event types to send.');

@@ -39,9 +39,13 @@ export class Caller {
     this.#become('nobody', undefined);
   }
 
-  /** The header of a request; undefined while there is no credential. */
-  async authorization(): Promise<string | undefined> {
-    return await this.#credential?.authorization();
+  /**
+   * The header of a request.
+   * @throws Error while there is no credential, with what to tell the person
+   */
+  async authorization(): Promise<string> {
+    if (this.#credential === undefined) throw new Error('Give an API key or a token first.');
+    return await this.#credential.authorization();
   }
 
   /** @returns a function that ends it */

@@ -1,5 +1,6 @@
 import { type GraphQLSchema, type OperationDefinitionNode, parse, print } from 'graphql';
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { wordsOf } from '../browser/answers.ts';
 import type { Caller } from '../browser/caller.ts';
 import { CallerBar, useKind } from '../browser/caller-bar.tsx';
 import { noteIds, withSeenIds } from '../browser/ids.ts';
@@ -172,10 +173,6 @@ function useSchema(caller: Caller): {
   }, [caller, kind]);
   return { schema, failure };
 }
-
-/** What `fetch` says of a service that is away differs between browsers. */
-const wordsOf = (error: Error): string =>
-  error instanceof TypeError ? 'The service cannot be reached.' : error.message;
 
 interface Calls extends Answer {
   readonly failure: string | undefined;

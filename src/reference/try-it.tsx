@@ -1,4 +1,5 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
+import { laidOut, wordsOf } from '../browser/answers.ts';
 import type { Caller } from '../browser/caller.ts';
 import { useKind } from '../browser/caller-bar.tsx';
 import { noteIds, seenIdFor, withSeenIds } from '../browser/ids.ts';
@@ -39,7 +40,6 @@ export function TryIt({ operation, caller, service }: TryItProps) {
   async function call(form: HTMLFormElement): Promise<void> {
     setAnswer(undefined);
     const authorization = await caller.authorization();
-    if (authorization === undefined) throw new Error('Give an API key or a token first.');
     const given = new FormData(form);
     const { body = '', ...parameters } = Object.fromEntries(
       [...given].map(([name, value]) => [name, String(value).trim()]),
@@ -75,9 +75,7 @@ export function TryIt({ operation, caller, service }: TryItProps) {
     try {
       await call(form);
     } catch (error) {
-      const { name, message } = error as Error;
-      if (name === 'AbortError') return;
-      setFailure(error instanceof TypeError ? 'The service cannot be reached.' : message);
+      if ((error as Error).name !== 'AbortError') setFailure(wordsOf(error as Error));
     } finally {
       setCalling(undefined);
     }
@@ -217,12 +215,4 @@ async function* textOf({ body }: Response): AsyncGenerator<string, void> {
   if (body === null) return;
   const reader = body.pipeThrough(new TextDecoderStream()).getReader();
   for (let piece = await reader.read(); !piece.done; piece = await reader.read()) yield piece.value;
-}
-
-function laidOut(body: string): string {
-  try {
-    return JSON.stringify(JSON.parse(body), null, 2);
-  } catch {
-    return body;
-  }
 }

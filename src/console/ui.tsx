@@ -149,26 +149,6 @@ export function usePages<T extends { readonly id: string }>(
   };
 }
 
-/** The button under a list that has further pages. */
-export function More<T>({ pages }: { readonly pages: LoadedPages<T> }) {
-  if (!pages.data?.pageInfo.hasNextPage) return null;
-  return (
-    <div class="row">
-      <Button onClick={pages.readMore} disabled={pages.isLoadingMore}>
-        Load more
-      </Button>
-      {pages.moreError !== undefined && <Failure error={pages.moreError} />}
-    </div>
-  );
-}
-
-/** What a list shows instead of rows: that it is being read, why it could not be, or that there are none. */
-export function Instead<T>({ of, empty }: { readonly of: Loaded<Page<T>>; readonly empty: ComponentChildren }) {
-  if (of.error !== undefined) return <Failure error={of.error} retry={of.reload} />;
-  if (of.data === undefined) return <p class="hint">Loading …</p>;
-  return of.data.nodes.length === 0 ? <Empty>{empty}</Empty> : null;
-}
-
 export interface Action {
   readonly isBusy: boolean;
   /** Why it failed the last time. */
@@ -327,6 +307,40 @@ export function Table(props: {
         <tbody>{props.children}</tbody>
       </table>
     </section>
+  );
+}
+
+/**
+ * A list as a table, with a button that reads the next page. Instead of rows it shows that the list is being read, why it
+ * could not be, or that it is empty.
+ */
+export function PagedTable<T>(props: {
+  readonly pages: LoadedPages<T>;
+  readonly empty: ComponentChildren;
+  readonly caption: string;
+  readonly head: readonly string[];
+  readonly children: (item: T) => ComponentChildren;
+}) {
+  const { data, error, reload, readMore, isLoadingMore, moreError } = props.pages;
+  return (
+    <>
+      {error !== undefined && <Failure error={error} retry={reload} />}
+      {error === undefined && data === undefined && <p class="hint">Loading …</p>}
+      {error === undefined && data?.nodes.length === 0 && <Empty>{props.empty}</Empty>}
+      {data && data.nodes.length > 0 && (
+        <Table caption={props.caption} head={props.head}>
+          {data.nodes.map(props.children)}
+        </Table>
+      )}
+      {data?.pageInfo.hasNextPage && (
+        <div class="row">
+          <Button onClick={readMore} disabled={isLoadingMore}>
+            Load more
+          </Button>
+          {moreError !== undefined && <Failure error={moreError} />}
+        </div>
+      )}
+    </>
   );
 }
 

@@ -10,12 +10,10 @@ import {
   Failure,
   FormDialog,
   Heading,
-  Instead,
   KeyField,
-  More,
   type Page,
+  PagedTable,
   SecretDialog,
-  Table,
   Time,
   useLoaded,
   usePages,
@@ -136,36 +134,34 @@ function KeyList({ session: { client }, live }: ViewProps) {
           </Button>
         )}
       </div>
-      <Instead of={pages} empty="There are no keys." />
-      {pages.data && pages.data.nodes.length > 0 && (
-        <Table
-          caption="API keys, newest first"
-          head={['Name', 'Begins with', 'Scopes', 'Created', 'Last used', 'Ends', 'Action']}
-        >
-          {pages.data.nodes.map((key) => (
-            <tr key={key.id}>
-              <th scope="row">{key.name}</th>
-              <td class="code">{key.prefix}</td>
-              <td>{key.scopes.length === scopes.length ? 'all' : key.scopes.map(scopeOf).join(', ')}</td>
-              <td>
-                <Time at={key.createdAt} />
-              </td>
-              <td>{key.lastUsedAt === null ? 'never' : <Time at={key.lastUsedAt} />}</td>
-              <td>
-                <End of={key} />
-              </td>
-              <td>
-                {key.revokedAt === null && (
-                  <Button kind="danger" label={`Revoke ${key.name}`} onClick={() => setRevoking(key)}>
-                    Revoke
-                  </Button>
-                )}
-              </td>
-            </tr>
-          ))}
-        </Table>
-      )}
-      <More pages={pages} />
+      <PagedTable
+        pages={pages}
+        empty="There are no keys."
+        caption="API keys, newest first"
+        head={['Name', 'Begins with', 'Scopes', 'Created', 'Last used', 'Ends', 'Action']}
+      >
+        {(key) => (
+          <tr key={key.id}>
+            <th scope="row">{key.name}</th>
+            <td class="code">{key.prefix}</td>
+            <td>{key.scopes.length === scopes.length ? 'all' : key.scopes.map(scopeOf).join(', ')}</td>
+            <td>
+              <Time at={key.createdAt} />
+            </td>
+            <td>{key.lastUsedAt === null ? 'never' : <Time at={key.lastUsedAt} />}</td>
+            <td>
+              <End of={key} />
+            </td>
+            <td>
+              {key.revokedAt === null && (
+                <Button kind="danger" label={`Revoke ${key.name}`} onClick={() => setRevoking(key)}>
+                  Revoke
+                </Button>
+              )}
+            </td>
+          </tr>
+        )}
+      </PagedTable>
       {isCreating && (
         <FormDialog title="New API key" submitLabel="Create" submit={create} onClosed={() => setIsCreating(false)}>
           <label>

@@ -1,6 +1,6 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { leads, leadsById } from '../documents-of-views.ts';
-import { Failure, Heading, Instead, More, type Page, Table, Time, usePages, type ViewProps } from '../ui.tsx';
+import { Failure, Heading, type Page, PagedTable, Time, usePages, type ViewProps } from '../ui.tsx';
 
 interface Lead {
   readonly id: string;
@@ -97,42 +97,40 @@ export function Leads({ session: { client }, live }: ViewProps) {
           }}
         />
       )}
-      <Instead
-        of={pages}
+      <PagedTable
+        pages={pages}
         empty={
           email === ''
             ? 'There are no leads yet. One appears here when a program or the chat widget captures a visitor’s email address or phone number.'
             : `No lead has the email address ${email}.`
         }
-      />
-      {pages.data && pages.data.nodes.length > 0 && (
-        <Table caption="Leads, newest first" head={['Name', 'Email', 'Phone', 'Company', 'Captured', 'Conversation']}>
-          {pages.data.nodes.map((lead) => (
-            <tr key={lead.id}>
-              <th scope="row">{lead.name ?? '–'}</th>
-              <td class="whole">{lead.email === null ? '–' : <a href={`mailto:${lead.email}`}>{lead.email}</a>}</td>
-              <td class="whole">{lead.phone === null ? '–' : <a href={`tel:${lead.phone}`}>{lead.phone}</a>}</td>
-              <td>{lead.company ?? '–'}</td>
-              <td>
-                <Time at={lead.createdAt} />
-              </td>
-              <td>
-                {lead.conversationId === null ? (
-                  '–'
-                ) : (
-                  <a
-                    href={`#/inbox/${lead.conversationId}`}
-                    aria-label={`Open the conversation of ${lead.name ?? lead.email ?? lead.phone}`}
-                  >
-                    Open
-                  </a>
-                )}
-              </td>
-            </tr>
-          ))}
-        </Table>
-      )}
-      <More pages={pages} />
+        caption="Leads, newest first"
+        head={['Name', 'Email', 'Phone', 'Company', 'Captured', 'Conversation']}
+      >
+        {(lead) => (
+          <tr key={lead.id}>
+            <th scope="row">{lead.name ?? '–'}</th>
+            <td class="whole">{lead.email === null ? '–' : <a href={`mailto:${lead.email}`}>{lead.email}</a>}</td>
+            <td class="whole">{lead.phone === null ? '–' : <a href={`tel:${lead.phone}`}>{lead.phone}</a>}</td>
+            <td>{lead.company ?? '–'}</td>
+            <td>
+              <Time at={lead.createdAt} />
+            </td>
+            <td>
+              {lead.conversationId === null ? (
+                '–'
+              ) : (
+                <a
+                  href={`#/inbox/${lead.conversationId}`}
+                  aria-label={`Open the conversation of ${lead.name ?? lead.email ?? lead.phone}`}
+                >
+                  Open
+                </a>
+              )}
+            </td>
+          </tr>
+        )}
+      </PagedTable>
     </div>
   );
 }

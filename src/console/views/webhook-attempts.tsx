@@ -5,10 +5,8 @@ import {
   Button,
   Failure,
   Heading,
-  Instead,
-  More,
   type Page,
-  Table,
+  PagedTable,
   Time,
   useAction,
   useLoaded,
@@ -108,26 +106,27 @@ export function AttemptsPage(props: ViewProps & { readonly id: string; readonly 
         </>
       )}
       <h2>Attempts</h2>
-      <Instead of={pages} empty="None has ended yet. Refresh to see it once it has." />
-      {pages.data && pages.data.nodes.length > 0 && (
-        <Table caption="Attempts, oldest first" head={['Started', 'Result', 'Duration', 'Caused by', 'Response']}>
-          {pages.data.nodes.map((attempt) => (
-            <tr key={attempt.id}>
-              <th scope="row">
-                <Time at={attempt.startedAt} isExact />
-              </th>
-              <td>
-                <Badge kind={isSuccess(attempt) ? 'good' : 'bad'}>{attempt.responseStatus ?? 'no response'}</Badge>
-                {attempt.error !== null && <div>{attempt.error}</div>}
-              </td>
-              <td class="number">{attempt.durationMs} ms</td>
-              <td>{attempt.trigger === 'MANUAL' ? 'a request' : 'the schedule'}</td>
-              <td>{attempt.responseBody ? <pre>{attempt.responseBody}</pre> : '–'}</td>
-            </tr>
-          ))}
-        </Table>
-      )}
-      <More pages={pages} />
+      <PagedTable
+        pages={pages}
+        empty="None has ended yet. Refresh to see it once it has."
+        caption="Attempts, oldest first"
+        head={['Started', 'Result', 'Duration', 'Caused by', 'Response']}
+      >
+        {(attempt) => (
+          <tr key={attempt.id}>
+            <th scope="row">
+              <Time at={attempt.startedAt} isExact />
+            </th>
+            <td>
+              <Badge kind={isSuccess(attempt) ? 'good' : 'bad'}>{attempt.responseStatus ?? 'no response'}</Badge>
+              {attempt.error !== null && <div>{attempt.error}</div>}
+            </td>
+            <td class="number">{attempt.durationMs} ms</td>
+            <td>{attempt.trigger === 'MANUAL' ? 'a request' : 'the schedule'}</td>
+            <td>{attempt.responseBody ? <pre>{attempt.responseBody}</pre> : '–'}</td>
+          </tr>
+        )}
+      </PagedTable>
     </div>
   );
 }

@@ -16,11 +16,9 @@ import {
   Failure,
   FormDialog,
   Heading,
-  Instead,
-  More,
   type Page,
+  PagedTable,
   SecretDialog,
-  Table,
   Time,
   useAction,
   useLoaded,
@@ -175,34 +173,32 @@ export function WebhookPage({ id, session: { client }, live }: ViewProps & { rea
           <p class="hint" role="status">
             {said}
           </p>
-          <Instead of={pages} empty="Nothing has been sent yet. Send a test, or wait for the next event." />
-          {pages.data && pages.data.nodes.length > 0 && (
-            <Table
-              caption="Deliveries, newest first"
-              head={['Created', 'Event', 'Status', 'Attempts', 'Next attempt', 'Completed']}
-            >
-              {pages.data.nodes.map((delivery) => (
-                <tr key={delivery.id}>
-                  <th scope="row">
-                    <a href={`#/webhooks/${id}/${delivery.id}`}>
-                      <Time at={delivery.createdAt} isExact />
-                    </a>
-                  </th>
-                  <td>
-                    {eventTypeOf(delivery.eventType)}
-                    {delivery.test && ' (test)'}
-                  </td>
-                  <td>
-                    <Badge kind={delivery.status}>{delivery.status.toLowerCase()}</Badge>
-                  </td>
-                  <td class="number">{delivery.attemptCount}</td>
-                  <td>{delivery.nextAttemptAt === null ? '–' : <Time at={delivery.nextAttemptAt} isExact />}</td>
-                  <td>{delivery.completedAt === null ? '–' : <Time at={delivery.completedAt} isExact />}</td>
-                </tr>
-              ))}
-            </Table>
-          )}
-          <More pages={pages} />
+          <PagedTable
+            pages={pages}
+            empty="Nothing has been sent yet. Send a test, or wait for the next event."
+            caption="Deliveries, newest first"
+            head={['Created', 'Event', 'Status', 'Attempts', 'Next attempt', 'Completed']}
+          >
+            {(delivery) => (
+              <tr key={delivery.id}>
+                <th scope="row">
+                  <a href={`#/webhooks/${id}/${delivery.id}`}>
+                    <Time at={delivery.createdAt} isExact />
+                  </a>
+                </th>
+                <td>
+                  {eventTypeOf(delivery.eventType)}
+                  {delivery.test && ' (test)'}
+                </td>
+                <td>
+                  <Badge kind={delivery.status}>{delivery.status.toLowerCase()}</Badge>
+                </td>
+                <td class="number">{delivery.attemptCount}</td>
+                <td>{delivery.nextAttemptAt === null ? '–' : <Time at={delivery.nextAttemptAt} isExact />}</td>
+                <td>{delivery.completedAt === null ? '–' : <Time at={delivery.completedAt} isExact />}</td>
+              </tr>
+            )}
+          </PagedTable>
         </>
       )}
       {webhook && open === 'edit' && (

@@ -1,18 +1,7 @@
 import { useState } from 'preact/hooks';
 import { createWebhook, webhooks } from '../documents-of-views.ts';
 import { eventTypeOf } from '../names.ts';
-import {
-  Button,
-  FormDialog,
-  Heading,
-  Instead,
-  More,
-  type Page,
-  SecretDialog,
-  Table,
-  usePages,
-  type ViewProps,
-} from '../ui.tsx';
+import { Button, FormDialog, Heading, type Page, PagedTable, SecretDialog, usePages, type ViewProps } from '../ui.tsx';
 import { fieldsOf, State, type Webhook, WebhookFields, WebhookPage } from './webhook.tsx';
 import { AttemptsPage } from './webhook-attempts.tsx';
 
@@ -54,27 +43,25 @@ function List({ session: { client }, live }: ViewProps) {
           </Button>
         )}
       </div>
-      <Instead
-        of={pages}
+      <PagedTable
+        pages={pages}
         empty="There are no webhooks yet. Add one to have events sent to a program of yours as they happen."
-      />
-      {pages.data && pages.data.nodes.length > 0 && (
-        <Table caption="Webhooks, newest first" head={['URL', 'State', 'Events', 'Description']}>
-          {pages.data.nodes.map((webhook) => (
-            <tr key={webhook.id}>
-              <th scope="row">
-                <a href={`#/webhooks/${webhook.id}`}>{webhook.url}</a>
-              </th>
-              <td>
-                <State of={webhook} />
-              </td>
-              <td>{webhook.events.map(eventTypeOf).join(', ')}</td>
-              <td>{webhook.description ?? '–'}</td>
-            </tr>
-          ))}
-        </Table>
-      )}
-      <More pages={pages} />
+        caption="Webhooks, newest first"
+        head={['URL', 'State', 'Events', 'Description']}
+      >
+        {(webhook) => (
+          <tr key={webhook.id}>
+            <th scope="row">
+              <a href={`#/webhooks/${webhook.id}`}>{webhook.url}</a>
+            </th>
+            <td>
+              <State of={webhook} />
+            </td>
+            <td>{webhook.events.map(eventTypeOf).join(', ')}</td>
+            <td>{webhook.description ?? '–'}</td>
+          </tr>
+        )}
+      </PagedTable>
       {isCreating && (
         <FormDialog title="New webhook" submitLabel="Create" submit={create} onClosed={() => setIsCreating(false)}>
           <WebhookFields events={byDefault} />

@@ -1,4 +1,4 @@
-import { statfsSync } from 'node:fs';
+import { readdirSync, readFileSync, statfsSync } from 'node:fs';
 import { availableParallelism, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { defineConfig } from 'vitest/config';
@@ -44,6 +44,14 @@ function temporaryFolder() {
   }
 }
 
+/** In a long run, only those that try something harder there, as the storage contract does. */
+function testsIn(mode) {
+  const folder = join(import.meta.dirname, 'test');
+  const triesHarder = (file) => /support\/effort\.ts'|\/contract\.ts'/.test(readFileSync(join(folder, file), 'utf8'));
+  const all = readdirSync(folder, { recursive: true }).filter((file) => /^(?!.*node_modules).*\.test\.ts$/.test(file));
+  return mode === 'long' ? all.filter(triesHarder).map((file) => `test/${file}`) : ['test/**/*.test.ts'];
+}
+
 // Hundreds of threads and of processes load the same modules. This is inherited by all that are started.
 process.env.NODE_COMPILE_CACHE ??= join(tmpdir(), 'conversation-service-compile-cache');
 
@@ -61,7 +69,7 @@ class InOrder extends BaseSequencer {
 export default defineConfig(({ mode }) => ({
   ssr: { resolve: { conditions, externalConditions: conditions } },
   test: {
-    include: ['test/**/*.test.ts'],
+    include: testsIn(mode),
     alias: [{ find: /^(\.\.?\/)+layout\.ts$/, replacement: join(import.meta.dirname, 'test/support/layout.ts') }],
     globalSetup: 'test/support/build.ts',
     // Each file would load all the sources anew, which takes a quarter of the time. They keep no state of their own.

@@ -3,8 +3,7 @@ import { dirname, join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { expect, test } from 'vitest';
 
-// Which folders may import which, and which library is imported in which folder only. And which tests `npm run test:long`
-// has to run.
+// Which folders may import which, and which library is imported in which folder only.
 
 const source = fileURLToPath(new URL('../src/', import.meta.url));
 
@@ -200,25 +199,11 @@ test('no imports are circular', () => {
   expect(circles).toEqual([]);
 });
 
-test('every test that can be tried harder is run by `npm run test:long`', () => {
-  const root = fileURLToPath(new URL('../', import.meta.url));
-  const tests = readdirSync(join(root, 'test'), { recursive: true, encoding: 'utf8' })
-    .filter((file) => /\.m?ts$/.test(file))
-    .map((file) => `test/${file}`);
-  const harder = tests.filter((file) => /from '[^']*support\/effort\.ts'/.test(readFileSync(join(root, file), 'utf8')));
-  const { scripts } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as {
-    scripts: Record<string, string>;
-  };
-  // Those of `test:postgres` are tried again, on another storage, and no harder.
-  const parts = [...(scripts['test:long'] ?? '').matchAll(/npm run (\S+)/g)]
-    .map(([, name = '']) => scripts[name] ?? '')
-    .filter((script) => script.includes('--mode long'));
-  const words = parts.flatMap((script) => script.replace(/^vitest run --mode long (--exclude \S+ )?/, '').split(' '));
+test('what `npm run test:trials` tries harder, tests do themselves, by which it finds them', () => {
+  const folder = fileURLToPath(new URL('./', import.meta.url));
+  const all = readdirSync(folder, { recursive: true, encoding: 'utf8' }).filter((file) => /\.m?ts$/.test(file));
+  const harder = all.filter((file) => /from '[^']*support\/effort\.ts'/.test(readFileSync(join(folder, file), 'utf8')));
   expect(harder.length).toBeGreaterThan(20);
-  expect(harder.filter((file) => !words.some((word) => file.includes(word)))).toEqual([]);
-  expect(words.filter((word) => !harder.some((file) => file.includes(word)))).toEqual([]);
-  // Vitest picks tests by their names: what a helper tries harder would run long only where its test is picked. The
-  // storage contract is in the same folder as its tests.
-  const helpers = harder.filter((file) => !file.endsWith('.test.ts') && !file.startsWith('test/storage/contract/'));
-  expect(helpers).toEqual([]);
+  // The storage contract is found by its own name.
+  expect(harder.filter((file) => !file.endsWith('.test.ts') && !file.startsWith('storage/contract/'))).toEqual([]);
 });

@@ -80,8 +80,16 @@ export function payloadType<Result extends { readonly eventCursor: string }>(
   });
 }
 
+/** What differs in a mutation that is not named after its operation: it gives a part of the input itself. */
+interface OwnMutation {
+  readonly name: string;
+  readonly description: string;
+  readonly gives: object;
+}
+
 /**
- * Adds the mutation that calls an operation of the domain, whose input is its one argument.
+ * Adds the mutation that calls an operation of the domain, whose input is its one argument. Those of a document run one
+ * after the other, and each can change what was loaded before: so it loads anew.
  * @param described what the argument says
  */
 export function addMutation<Result>(
@@ -89,15 +97,19 @@ export function addMutation<Result>(
   payload: ObjectRef<SchemaTypes, Result>,
   input: InputRef<object>,
   described: string,
+  own?: OwnMutation,
 ): void {
-  builder.mutationField(operation.name, (t) =>
+  builder.mutationField(own?.name ?? operation.name, (t) =>
     t.field({
       type: payload,
       nullable: true,
-      description: operation.summary,
+      description: own?.description ?? operation.summary,
       extensions: calls(operation),
       args: { input: t.arg({ type: input, required: true, description: described }) },
-      resolve: (_, { input: given }, context) => context.call(operation, given) as never,
+      resolve(_, { input: given }, context) {
+        context.loaders.forget();
+        return context.call(operation, own === undefined ? given : { ...given, ...own.gives }) as never;
+      },
     }),
   );
 }

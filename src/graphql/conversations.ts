@@ -296,24 +296,13 @@ const DeleteConversationPayload = payloadType<ResultOf<typeof deleteConversation
 
 addMutation(updateConversation, UpdateConversationPayload, UpdateConversationInput, 'The changes.');
 addMutation(deleteConversation, DeleteConversationPayload, DeleteConversationInput, 'The conversation.');
-
-builder.mutationFields((t) => ({
-  closeConversation: t.field({
-    type: CloseConversationPayload,
-    nullable: true,
-    extensions: calls(updateConversation),
-    description: 'Closes a conversation: `updateConversation` with the status CLOSED.',
-    args: { input: t.arg({ type: CloseConversationInput, required: true, description: 'The conversation.' }) },
-    resolve: (_, { input }, context) => context.call(updateConversation, { ...input, status: 'closed' }),
-  }),
-  reopenConversation: t.field({
-    type: ReopenConversationPayload,
-    nullable: true,
-    extensions: calls(updateConversation),
-    description: 'Reopens a conversation: `updateConversation` with the status ACTIVE.',
-    args: {
-      input: t.arg({ type: ReopenConversationInput, required: true, description: 'The conversation.' }),
-    },
-    resolve: (_, { input }, context) => context.call(updateConversation, { ...input, status: 'active' }),
-  }),
-}));
+addMutation(updateConversation, CloseConversationPayload, CloseConversationInput, 'The conversation.', {
+  name: 'closeConversation',
+  description: 'Closes a conversation: `updateConversation` with the status CLOSED.',
+  gives: { status: 'closed' },
+});
+addMutation(updateConversation, ReopenConversationPayload, ReopenConversationInput, 'The conversation.', {
+  name: 'reopenConversation',
+  description: 'Reopens a conversation: `updateConversation` with the status ACTIVE.',
+  gives: { status: 'active' },
+});

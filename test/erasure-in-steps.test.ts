@@ -2,7 +2,6 @@ import { randomUUID } from 'node:crypto';
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import Database from 'better-sqlite3';
 import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { operatorOf } from '../src/domain/caller.ts';
 import { captureLead } from '../src/domain/leads.ts';
@@ -11,6 +10,7 @@ import { type Running, start } from './cli/program.ts';
 import { type Client, clientOf, type Json } from './support/client.ts';
 import { effort, longTest } from './support/effort.ts';
 import { temporaryFolder } from './support/files.ts';
+import { isOnPostgres } from './support/postgres.ts';
 import { Receiver } from './support/receiver.ts';
 import { startTestServer, type TestAccount, type TestServer } from './support/server.ts';
 import { SseReader } from './support/sse.ts';
@@ -53,19 +53,23 @@ const message = (text: string) => ({ content: text, sender: 'visitor', author: {
 /** It is kept for its 24 hours: it is not to say more than it has to. */
 const keyOf = (text: string, index: number): string => `${text.slice(-6)}-${index}`;
 
-/** How often a text is found in the files of a database. */
-function countIn(path: string, text: string): number {
-  const files = [path, `${path}-wal`].filter((file) => existsSync(file));
-  return files.reduce((sum, file) => sum + readFileSync(file).toString('latin1').split(text).length - 1, 0);
+type Database = Pick<TestServer, 'databasePath' | 'query'>;
+
+/** How often the marker is found in the file of a database and its write-ahead log; in PostgreSQL, in how many rows. */
+async function countTraces({ databasePath, query }: Database): Promise<number> {
+  if (!isOnPostgres) {
+    const files = [databasePath, `${databasePath}-wal`].filter((file) => existsSync(file));
+    return files.reduce((sum, file) => sum + readFileSync(file).toString('latin1').split(marker).length - 1, 0);
+  }
+  const tables = await query(`SELECT table_name AS name FROM information_schema.tables WHERE table_schema = 'public'`);
+  const found = await Promise.all(
+    tables.map(({ name }) => query(`SELECT 1 FROM "${name}" AS kept WHERE kept::text LIKE ?`, `%${marker}%`)),
+  );
+  return found.flat().length;
 }
 
-function rowsIn(path: string, table: 'erasing' | 'messages'): number {
-  const connection = new Database(path, { readonly: true });
-  try {
-    return connection.prepare(`SELECT count(*) FROM ${table}`).pluck().get() as number;
-  } finally {
-    connection.close();
-  }
+async function countRows({ query }: Database, table: 'erasing' | 'messages'): Promise<number> {
+  return (await query(`SELECT 1 FROM ${table}`)).length;
 }
 
 let server: TestServer;
@@ -87,7 +91,7 @@ async function begin(id: string): Promise<void> {
     if (conversation !== undefined) await tx.conversations.erase(accountId, conversation);
   });
   expect(await server.storage.read.conversations.erasing()).toEqual([{ accountId, id }]);
-  expect(countIn(server.databasePath, marker)).toBeGreaterThan(size);
+  expect(await countTraces(server)).toBeGreaterThan(size);
 }
 
 async function expectNothingLeft(id: string): Promise<void> {
@@ -97,9 +101,9 @@ async function expectNothingLeft(id: string): Promise<void> {
 }
 
 /** Also in the write-ahead log: it is emptied as soon as the thread lets it that folds it into the file. */
-async function expectNoTrace(): Promise<void> {
+async function expectNoTrace(database: Database = server): Promise<void> {
   await eventually(
-    async () => countIn(server.databasePath, marker),
+    () => countTraces(database),
     (count) => count === 0,
   );
 }
@@ -317,7 +321,8 @@ longTest(
     const { id, leadId } = await tell(teller, marker, { times, ports: filling.app.ports });
     await filling.close();
     async function serve(): Promise<{ process: Running; client: Client }> {
-      const process = start(['serve'], { environment: { PORT: '0', DATABASE_URL: `file:${path}` } });
+      const database = isOnPostgres ? filling.database : `file:${path}`;
+      const process = start(['serve'], { environment: { PORT: '0', DATABASE_URL: database } });
       const printed = await process.printed('"listening"');
       return { process, client: clientOf(/"url":"([^"]+)"/.exec(printed)?.[1] ?? '', teller.secret) };
     }
@@ -327,14 +332,14 @@ longTest(
       () => false,
     );
     await eventually(
-      async () => rowsIn(path, 'erasing') === 1 && rowsIn(path, 'messages') < times,
+      async () => (await countRows(filling, 'erasing')) === 1 && (await countRows(filling, 'messages')) < times,
       (isUnderWay) => isUnderWay,
     );
     first.process.signal('SIGKILL');
     await first.process.ended;
     expect(await answered).toBe(false);
-    expect(rowsIn(path, 'erasing')).toBe(1);
-    expect(countIn(path, marker)).toBeGreaterThan(times);
+    expect(await countRows(filling, 'erasing')).toBe(1);
+    expect(await countTraces(filling)).toBeGreaterThan(times);
 
     const second = await serve();
     expect((await second.client.rest('GET', `/conversations/${id}`)).status).toBe(404);
@@ -343,12 +348,8 @@ longTest(
     expect(log.data).toHaveLength(100);
     expect(JSON.stringify(log)).not.toContain(marker);
     await second.process.printed('finished erasing conversations');
-    expect(rowsIn(path, 'erasing') + rowsIn(path, 'messages')).toBe(0);
+    expect((await countRows(filling, 'erasing')) + (await countRows(filling, 'messages'))).toBe(0);
     expect((await second.client.rest('DELETE', `/conversations/${id}`)).status).toBe(404);
-    // A thread empties the write-ahead log.
-    await eventually(
-      async () => countIn(path, marker),
-      (count) => count === 0,
-    );
+    await expectNoTrace(filling);
   },
 );

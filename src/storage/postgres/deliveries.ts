@@ -116,7 +116,8 @@ function backlogReads(db: Statements): Pick<DeliveryReads, 'due' | 'backlog'> {
     `(SELECT deliveries.due_at FROM deliveries WHERE ${itsOwn} AND ${isPending} AND NOT ${isExcluded}
       ORDER BY deliveries.due_at LIMIT 1)`;
   const pending = `FROM webhooks JOIN deliveries ON ${itsOwn} WHERE ${ofEnabledWebhook} AND ${isPending}`;
-  // The first that no one tries, and of each attempt under way when its delivery can be claimed again.
+  // The first that no one tries, and of each attempt under way when its delivery can be claimed again. A test of `due_at`
+  // before the rows are grouped would look for each first one twice.
   const due = db.prepare<{ accountId: string; webhookId: string; dueAtMs: number }>(
     `SELECT account_id, webhook_id, min(due_at) AS due_at_ms FROM (
         SELECT account_id, id AS webhook_id, ${earliestDue(isTried)} AS due_at FROM webhooks WHERE ${ofEnabledWebhook}
@@ -127,7 +128,7 @@ function backlogReads(db: Statements): Pick<DeliveryReads, 'due' | 'backlog'> {
           JOIN deliveries ON deliveries.account_id = delivery_leases.account_id AND deliveries.id = delivery_id
           JOIN webhooks ON ${itsOwn}
           WHERE ${ofEnabledWebhook} AND ${isPending}
-      ) AS found WHERE due_at IS NOT NULL GROUP BY account_id, webhook_id`,
+      ) AS found GROUP BY account_id, webhook_id HAVING min(due_at) IS NOT NULL`,
   );
   const backlog = db.prepare<{ pending: number; due: number; firstDue: number | null }>(
     `SELECT (SELECT count(*) FROM (SELECT 1 ${pending} LIMIT :countedTo) AS counted) AS pending,

@@ -30,13 +30,13 @@ export class WebhookClient {
   #isGivenUp = false;
 
   constructor(connect: ReturnType<typeof guardedConnector>, limits: ResponseLimits) {
-    const { totalMs } = limits;
     this.#limits = limits;
     this.#makeAgent = () =>
       new Agent({
         connect,
-        headersTimeout: totalMs,
-        bodyTimeout: totalMs,
+        // `send` has a timer for all of an attempt. Those of undici can end before their time.
+        headersTimeout: 0,
+        bodyTimeout: 0,
         maxHeaderSize: 16 * 1024,
         keepAliveMaxTimeout, // receivers may ask for ten minutes
       });

@@ -118,6 +118,16 @@ test('giving up before the thread has started ends requests without a response, 
   expect(receiver.connections).toBe(0);
 });
 
+longTest('each attempt has its whole time, and one that has taken it says so', async () => {
+  const receiver = await openReceiver(() => ({ instead: 'hang' }));
+  const client = open({ totalMs: 1_300 });
+  for (let attempt = 0; attempt < 4; attempt++) {
+    const { error, durationMs } = await client.send(requestTo(receiver.url));
+    expect(error).toBe('No response within 1.3 s.');
+    expect(durationMs).toBeGreaterThan(1_290);
+  }
+});
+
 longTest('receivers that do not answer leave nothing behind, however many their names are', async () => {
   setFlagsFromString('--expose-gc');
   const collect = runInNewContext('gc') as () => void;

@@ -31,8 +31,8 @@ function faultOf(code: string): DomainError | undefined {
 }
 
 /**
- * Answers what Node cannot parse as a request, or makes no response for, like any other error, with a code and a request id. Anybody can send
- * garbage, so it is logged at the level of requests and not as a warning.
+ * Answers what Node cannot parse as a request, or makes no response for, like any other error, with a code and a request
+ * id. Anybody can send garbage, so it is logged at the level of requests and not as a warning.
  */
 export function refuseUnreadable(server: Server, connections: Connections, { log, requestLog }: Logs): void {
   const refused = new WeakSet<Socket>();
@@ -71,5 +71,9 @@ export function refuseUnreadable(server: Server, connections: Connections, { log
     refused.add(socket as Socket);
     refuse(socket as Socket, error.code ?? '');
   });
-  server.on('connect', (_, socket: Socket) => refuse(socket, 'CONNECT'));
+  server.on('connect', (_, socket: Socket) => {
+    // Node has handed the connection over, and handles neither its errors nor its timeouts: nothing may be waited for on it.
+    if (connections.isBusy(socket)) socket.destroy();
+    else refuse(socket, 'CONNECT');
+  });
 }

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { startTestServer, type TestServer } from '../support/server.ts';
+import { until } from '../support/wait.ts';
 import { openWire, requestText, type Wire } from './wire.ts';
 
 // What a request says of itself, before anybody asks what it is about: its host, its target, an upgrade.
@@ -137,19 +138,28 @@ describe('an upgrade', () => {
   });
 });
 
-test('CONNECT is METHOD_NOT_ALLOWED, after the answers to what came before it', async () => {
+describe('CONNECT', () => {
   const asked = 'CONNECT example.com:443 HTTP/1.1\r\nHost: example.com:443\r\n\r\nbytes for example.com';
-  const { secret } = await server.account();
-  const create = requestText('POST', '/v1/conversations', {
-    headers: { Authorization: `Bearer ${secret}` },
-    body: '{}',
+
+  test('is METHOD_NOT_ALLOWED', async () => {
+    const wire = await open(requestText('GET', '/nowhere'));
+    expect((await wire.response()).status).toBe(404);
+    await wire.send(asked);
+    const { status, body } = await wire.response();
+    expect({ status, code: codeIn(body) }).toEqual({ status: 405, code: 'METHOD_NOT_ALLOWED' });
+    await wire.ended;
+    const { status: alone, headers } = await (await open(asked)).response();
+    expect([alone, headers['allow']]).toEqual([405, '']);
   });
-  const wire = await open(`${create}${requestText('GET', '/nowhere')}${asked}`);
-  expect((await wire.response()).status).toBe(201);
-  expect((await wire.response()).status).toBe(404);
-  const { status, body } = await wire.response();
-  expect({ status, code: codeIn(body) }).toEqual({ status: 405, code: 'METHOD_NOT_ALLOWED' });
-  await wire.ended;
-  const { status: alone, headers } = await (await open(asked)).response();
-  expect([alone, headers['allow']]).toEqual([405, '']);
+
+  test('closes the connection if a request before it is not answered yet', async () => {
+    const { secret } = await server.account();
+    const release = await server.holdWrites();
+    const headers = { Authorization: `Bearer ${secret}` };
+    const wire = await open(requestText('POST', '/v1/conversations', { headers, body: '{}' }));
+    await until(() => server.storage.waitingWrites > 0);
+    await wire.send(asked);
+    await expect(wire.response()).rejects.toThrow('The connection ended after ""');
+    await release();
+  });
 });

@@ -155,13 +155,17 @@ export interface Action {
   readonly error: unknown;
   /** Aborts what was run before, if that is not done yet. */
   run(work: (signal: AbortSignal) => Promise<unknown>): void;
+  /** Runs again what was run last. */
+  again(): void;
 }
 
 /** What a button does that takes a while. */
 export function useAction(): Action {
   const [state, setState] = useState<{ isBusy: boolean; error?: unknown }>({ isBusy: false });
   const running = useRef(new AbortController());
+  const last = useRef<(signal: AbortSignal) => Promise<unknown>>(undefined);
   async function run(work: (signal: AbortSignal) => Promise<unknown>): Promise<void> {
+    last.current = work;
     running.current.abort();
     running.current = new AbortController();
     const { signal } = running.current;
@@ -173,7 +177,12 @@ export function useAction(): Action {
       if (!signal.aborted) setState({ isBusy: false, error });
     }
   }
-  return { ...state, error: state.error, run: (work) => void run(work) };
+  return {
+    ...state,
+    error: state.error,
+    run: (work) => void run(work),
+    again: () => void (last.current && run(last.current)),
+  };
 }
 
 /**

@@ -141,6 +141,22 @@ test.for([
   },
 );
 
+test('events that could not be read on while the service was away are read when it is back, after those shown', async (context) => {
+  const config = { databasePath: `${temporaryFolder()}/test.db`, clock: new TestClock(new Date().toISOString()) };
+  const { server, page, account, show } = await open(context, config);
+  for (let n = 1; n <= 120; n++) await ask(account, 'POST', '/leads', { email: `lead-${n}@example.com` });
+  await show('events');
+  await page.getByRole('button', { name: 'Read from the oldest event' }).click();
+  await count(page, 'Events, newest first', 100);
+  await server.close();
+  await page.getByRole('button', { name: 'Read the next 100' }).click();
+  await page.getByRole('alert').filter({ hasText: 'The service cannot be reached.' }).waitFor();
+  const again = await startTestServer({ ...config, config: { port: Number(new URL(server.url).port) } });
+  context.onTestFinished(() => again.close());
+  await count(page, 'Events, newest first', 120);
+  expect(await page.getByRole('alert').count()).toBe(0);
+});
+
 test('events appear as they happen, of the types chosen, and none is missed while it is paused', async (context) => {
   const { page, errors, foreign, account, show } = await open(context);
   const { id } = await ask(account, 'POST', '/conversations', { subject: 'A tent' });

@@ -125,7 +125,7 @@ export function Events({ session, live }: ViewProps) {
     if (cursor === undefined) begin(types);
   }, [cursor === undefined]);
   useEffect(() => {
-    if (live.connection === 'live' && reading.error !== undefined) begin(types);
+    if (live.connection === 'live' && reading.error !== undefined) reading.again();
   }, [live.connection]);
   const isFollowing = cursor !== undefined && !isBehind && !isPaused && following === undefined;
   useEffect(() => {
@@ -203,7 +203,7 @@ export function Events({ session, live }: ViewProps) {
           />
         </form>
       </details>
-      {reading.error !== undefined && <Failure error={reading.error} retry={() => begin(types)} />}
+      {reading.error !== undefined && <Failure error={reading.error} retry={reading.again} />}
       {following !== undefined && <Failure error={following} retry={() => setFollowing(undefined)} />}
       {cursor !== undefined && shown.entries.length === 0 && (
         <Empty>Nothing has happened yet. What happens from now on appears here by itself.</Empty>

@@ -49,6 +49,11 @@ export class Statements {
     return new RowFinder(this.queries, sql, values);
   }
 
+  /** A statement that PostgreSQL plans each time, for the values that it is given: where these decide which plan is good. */
+  prepareForValues<Row>(sql: string): Statement<Row> {
+    return new Statement(this.queries, sql, false);
+  }
+
   /** The statement of this text, made once: for texts that depend on what is asked. */
   prepareOnce<Row>(sql: string): Statement<Row> {
     const known = this.#byText.get(sql) as Statement<Row> | undefined;

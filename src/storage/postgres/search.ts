@@ -37,14 +37,16 @@ type TextWithSource = TextRow &
 type Search = Pick<SearchQuery, 'words' | 'filter' | 'after'>;
 
 export function searchReads(db: Statements): SearchReads {
-  const findKey = db.prepare<{ key: string }>('SELECT key FROM accounts WHERE id = :accountId');
-  /** What stands before the terms of an account, which never changes. */
-  const keys = new Map<string, string>();
-  async function keyOf(accountId: string): Promise<string> {
-    const known = keys.get(accountId) ?? String((await findKey.get({ accountId }))?.key);
+  const findKey = db.prepare<{ key: number }>('SELECT key FROM accounts WHERE id = :accountId');
+  /** What stands before the terms of an account. It never changes. */
+  const keys = new Map<string, number>();
+  async function keyOf(accountId: string): Promise<number | undefined> {
+    const known = keys.get(accountId);
+    if (known !== undefined) return known;
+    const key = (await findKey.get({ accountId }))?.key;
     if (keys.size >= maxKeys) keys.clear();
-    keys.set(accountId, known);
-    return known;
+    if (key !== undefined) keys.set(accountId, key);
+    return key;
   }
 
   /**
@@ -77,8 +79,9 @@ export function searchReads(db: Statements): SearchReads {
           ${tests.join(' ')}
         ORDER BY search_texts.number DESC LIMIT :limit`,
     );
-    // Terms are letters, digits and marks only, so that nothing in them ends the quotation.
     const key = await keyOf(accountId);
+    if (key === undefined) return [];
+    // Terms are letters, digits and marks only, so that nothing in them ends the quotation.
     const terms = words.terms.map(({ text, isPrefix }) => `'${key}:${text}'${isPrefix ? ':*' : ''}`).join(' & ');
     return await statement.all({
       ...filter,

@@ -75,15 +75,27 @@ function judgeMs(query: string): number {
   });
 }
 
+/** Done for each type of an interface, or for each field, it would be six times or more. */
+const mostTimes = 3;
+
+/** How many times as long one takes as another, at best: whatever else the machine does can slow either down. */
+function timesAsLong(query: string, other: string): number {
+  let least = Number.POSITIVE_INFINITY;
+  for (let attempt = 0; attempt < 5 && least >= mostTimes; attempt++) {
+    least = Math.min(least, judgeMs(query) / judgeMs(other));
+  }
+  return least;
+}
+
 longTest('to see how large an operation is takes no longer for an interface, whose types are many', () => {
   const ofInterface = `${queryOf(many(21, (i) => `x${i}: events(first: 1) { nodes { ...F } }`))} ${manyLeaves('Event')}`;
-  expect(judgeMs(ofInterface)).toBeLessThan(3 * judgeMs(large));
+  expect(timesAsLong(ofInterface, large)).toBeLessThan(mostTimes);
 });
 
 longTest('to see how large introspection is takes no longer for many fields, once they are too much together', () => {
   const introspection = (count: number): string =>
     queryOf(many(count, (i) => `x${i}: __schema { types { fields { name } } }`));
-  expect(judgeMs(introspection(120))).toBeLessThan(3 * judgeMs(introspection(20)));
+  expect(timesAsLong(introspection(120), introspection(20))).toBeLessThan(mostTimes);
 });
 
 /** In one step, all ten would take half of the time or more. */

@@ -97,6 +97,8 @@ test('a request waits for the database as few times as it can', { timeout: 60_00
   await roundsOf(2, 'GET', '/events');
   await roundsOf(2, 'GET', `/events?after=${cursor}&types=message.sent`);
   await roundsOf(2, 'GET', '/account');
+  // The texts that are shown are read once they are found; and what is planned each time is asked for its types first.
+  await roundsOf(5, 'GET', '/search?q=hello');
 });
 
 test('what one account does to several conversations at once does not wait for each other', async () => {

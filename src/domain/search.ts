@@ -1,6 +1,11 @@
 import * as z from 'zod';
 import { choices } from './choices.ts';
-import { type Conversation, conversationShape, conversationView } from './conversation-record.ts';
+import {
+  type Conversation,
+  conversationShape,
+  conversationView,
+  type StoredConversation,
+} from './conversation-record.ts';
 import type { Status } from './lifecycle.ts';
 import { statuses } from './lifecycle.ts';
 import { type Message, messageShape } from './message-record.ts';
@@ -13,6 +18,7 @@ import {
   encodeCursor,
   type List,
   limitInput,
+  type Slice,
   totalInput,
 } from './paging.ts';
 import { conversationText, SearchWords } from './search-words.ts';
@@ -98,6 +104,8 @@ export interface SearchQuery {
   readonly limit: number;
   /** Continue after the text at this place. */
   readonly after?: number | undefined;
+  /** Up to here, all that come after that place may be counted along, if one question to the storage serves both. */
+  readonly countTo?: number | undefined;
 }
 
 /** A text that is found. */
@@ -107,6 +115,20 @@ export interface FoundText {
   readonly sequence: number;
   /** Its place among all texts of the account, in the order in which they came. */
   readonly place: number;
+}
+
+/** What a text is of. */
+export interface FoundRecords {
+  readonly conversation: StoredConversation;
+  /** Null for the conversation's own text. */
+  readonly message: Message | null;
+}
+
+export interface FoundTexts extends Slice<FoundText> {
+  /** Those of the items, where they were read along; else they have to be looked up. */
+  readonly records?: readonly FoundRecords[];
+  /** Up to `countTo`, where it was counted along. */
+  readonly count?: number;
 }
 
 const sort = '-createdAt';
@@ -154,22 +176,31 @@ export const search = operation({
     const words = new SearchWords(q);
     const items: SearchResult[] = [];
     const places = new Map<SearchResult, number>();
-    let [place] = after === undefined ? [] : decodeCursor(after, sort, cursorShapes[sort]).map(Number);
-    let hasMore = true;
-    while (items.length < limit && hasMore) {
-      const query = { words, filter, limit: Math.min(limit - items.length, textsAtOnce), after: place };
-      const found = await read.search.page(accountId, query);
-      for (const [text, result] of await resultsOf(context, found.items, words)) {
-        items.push(result);
-        places.set(result, text.place);
+    const [start] = after === undefined ? [] : decodeCursor(after, sort, cursorShapes[sort]).map(Number);
+    const wantsTotal = total === undefined;
+    const countAll = async () => await read.search.count(accountId, { words, filter }, maxCounted + 1);
+    let counted: number | Promise<number> | undefined;
+    let [place, hasMore] = [start, true];
+    const readPage = async (): Promise<void> => {
+      while (items.length < limit && hasMore) {
+        const countTo = wantsTotal && place === undefined ? maxCounted + 1 : undefined;
+        const query = { words, filter, limit: Math.min(limit - items.length, textsAtOnce), after: place, countTo };
+        const found = await read.search.page(accountId, query);
+        counted ??= found.count;
+        for (const [text, result] of await resultsOf(context, found, words)) {
+          items.push(result);
+          places.set(result, text.place);
+        }
+        hasMore = found.hasMore;
+        place = found.items.at(-1)?.place;
       }
-      hasMore = found.hasMore;
-      place = found.items.at(-1)?.place;
-    }
-    let counted: Promise<number> | undefined;
+    };
+    // The total counts what comes before the page, too: it is asked for at the same time.
+    const [beside] = await Promise.all([wantsTotal && start !== undefined ? countAll() : undefined, readPage()]);
+    counted ??= beside;
     const count = async (): Promise<number> => {
-      if (after === undefined && !hasMore) return items.length;
-      counted ??= Promise.resolve(read.search.count(accountId, { words, filter }, maxCounted + 1));
+      if (start === undefined && !hasMore) return items.length;
+      counted ??= countAll();
       return await counted;
     };
     return {
@@ -177,7 +208,7 @@ export const search = operation({
       limit,
       offset: 0,
       hasMore,
-      wantsTotal: total === undefined,
+      wantsTotal,
       total: async () => Math.min(await count(), maxCounted),
       totalIsMore: async () => (await count()) > maxCounted,
       isEmpty: async () => (await read.search.page(accountId, { words, filter, limit: 1 })).items.length === 0,
@@ -199,25 +230,18 @@ export async function indexTexts(
   while (!(await write(async (tx) => await tx.search.indexOld()))) if (!(await mayGoOn())) return;
 }
 
-/** Reads what was found. What has been erased meanwhile is left out. */
 async function resultsOf(
   { caller, storage: { read }, turns }: Pick<Context, 'caller' | 'storage' | 'turns'>,
-  found: readonly FoundText[],
+  found: FoundTexts,
   words: SearchWords,
 ): Promise<readonly [FoundText, SearchResult][]> {
   const accountId = caller.account.id;
-  const conversations = await read.conversations.findMany(
-    accountId,
-    found.map(({ conversationId }) => conversationId),
-  );
-  const ranges = found.map(({ conversationId, sequence }) => ({ conversationId, from: sequence, to: sequence }));
-  const messages = await read.messages.ranges(accountId, ranges);
+  const records = await recordsOf(read, accountId, found);
   const results: [FoundText, SearchResult][] = [];
   let excerpted = 0;
-  for (const [index, text] of found.entries()) {
-    const conversation = conversations[index];
-    const message = messages[index]?.[0] ?? null;
-    if (conversation === undefined || (message === null && text.sequence > 0)) continue;
+  for (const [index, text] of found.items.entries()) {
+    if (records[index] === undefined) continue;
+    const { conversation, message } = records[index];
     const content = message?.content ?? conversationText(conversation);
     if (excerpted > 0 && excerpted + content.length > excerptedAtOnce) {
       await turns.step(accountId);
@@ -227,6 +251,24 @@ async function resultsOf(
     results.push([text, { conversation: conversationView(conversation), message, excerpt: excerptOf(content, words) }]);
   }
   return results;
+}
+
+/** What texts are of; undefined for those that have been erased meanwhile. */
+async function recordsOf(
+  read: Storage['read'],
+  accountId: string,
+  { items, records }: FoundTexts,
+): Promise<readonly (FoundRecords | undefined)[]> {
+  if (records !== undefined) return records;
+  const ids = items.map(({ conversationId }) => conversationId);
+  const ranges = items.map(({ conversationId, sequence }) => ({ conversationId, from: sequence, to: sequence }));
+  const conversations = await read.conversations.findMany(accountId, ids);
+  const messages = await read.messages.ranges(accountId, ranges);
+  return items.map(({ sequence }, index) => {
+    const conversation = conversations[index];
+    const message = messages[index]?.[0] ?? null;
+    return conversation && (message !== null || sequence === 0) ? { conversation, message } : undefined;
+  });
 }
 
 /** The part of a text around the first of these words, with all of them in it marked. */

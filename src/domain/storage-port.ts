@@ -14,7 +14,7 @@ import type { MessagePage, MessageRange } from './messages.ts';
 import type { NewestFirstReads, PageQuery, Slice } from './paging.ts';
 import type { RateWindow } from './rate-window.ts';
 import type { ReadPosition, ReadPositions } from './read-position-record.ts';
-import type { FoundText, SearchQuery } from './search.ts';
+import type { FoundTexts, SearchQuery } from './search.ts';
 import type { SignIn } from './sign-ins.ts';
 import type { ClockReading } from './steady-clock.ts';
 import type { StoredWebhook } from './webhook-record.ts';
@@ -538,7 +538,7 @@ export interface SearchReads {
    * Texts that the words are in, newest first: in the order in which they came, by which they are numbered. A text is
    * found as soon as what wrote it is committed. Takes many small steps, by turns with other accounts.
    */
-  page(accountId: string, query: SearchQuery): Awaitable<Slice<FoundText>>;
+  page(accountId: string, query: SearchQuery): Awaitable<FoundTexts>;
   /** How many there are, counted up to `limit`. */
   count(accountId: string, search: Pick<SearchQuery, 'words' | 'filter'>, limit: number): Awaitable<number>;
   /** Whether there is work for `indexNew` or `indexOld`. */

@@ -9,7 +9,7 @@ import { startTestServer, type TestServer } from '../support/server.ts';
 const { database } = postgresServer();
 
 /** Until what is asked first is over, such as preparing statements. */
-const repetitions = 6;
+const repetitions = 20;
 /** Answers take so long that whatever is sent without waiting for them is there by then. */
 const delayMs = 10;
 /** What the service asks by itself: the notification of a commit, and which transactions are to be seen. */
@@ -97,8 +97,26 @@ test('a request waits for the database as few times as it can', { timeout: 60_00
   await roundsOf(2, 'GET', '/events');
   await roundsOf(2, 'GET', `/events?after=${cursor}&types=message.sent`);
   await roundsOf(2, 'GET', '/account');
-  // The texts that are shown are read once they are found; and what is planned each time is asked for its types first.
-  await roundsOf(5, 'GET', '/search?q=hello');
+  await roundsOf(2, 'GET', '/search?q=hello');
+  await roundsOf(2, 'GET', '/search?q=hello&total=none&tags=urgent');
+  const bodyOf = async (...request: Parameters<typeof client.rest>) => (await client.rest(...request)).body;
+  const lead = await bodyOf('POST', '/leads', { body: { name: 'Ada', email: 'ada@example.com' } });
+  const webhook = await bodyOf('POST', '/webhooks', {
+    body: { url: 'https://example.com/', events: ['lead.captured'] },
+  });
+  const [sent] = (await bodyOf('GET', `${path}/messages`)).data;
+  await roundsOf(2, 'GET', `/messages/${sent.id}`);
+  await roundsOf(2, 'GET', `/leads/${lead.id}`);
+  await roundsOf(2, 'GET', '/webhooks');
+  await roundsOf(2, 'GET', `/webhooks/${webhook.id}`);
+  await roundsOf(2, 'GET', `/webhooks/${webhook.id}/deliveries`);
+  await roundsOf(2, 'GET', '/api-keys');
+  await roundsOf(2, 'GET', '/analytics?from=2026-01-01T00:00:00Z&to=2026-02-01T00:00:00Z');
+  // What may be a megabyte or more is read once it is known what it is: the texts of documents, and the attempts with the
+  // answers of a receiver.
+  await roundsOf(3, 'GET', '/documents');
+  const delivery = await bodyOf('POST', `/webhooks/${webhook.id}/test`);
+  await roundsOf(3, 'GET', `/webhooks/${webhook.id}/deliveries/${delivery.id}`);
 });
 
 test('what one account does to several conversations at once does not wait for each other', async () => {

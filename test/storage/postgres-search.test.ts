@@ -4,7 +4,7 @@ import { SearchWords } from '../../src/domain/search-words.ts';
 import { systemClock } from '../../src/server/clock.ts';
 import { openPostgresStorage } from '../../src/storage/postgres/storage.ts';
 import { postgresServer } from '../support/postgres.ts';
-import { storedAccount, storedConversation } from '../support/samples.ts';
+import { sampleConversation, storedAccount, storedConversation } from '../support/samples.ts';
 
 const { database } = postgresServer();
 
@@ -55,4 +55,36 @@ test('a search reads about as many texts as it shows, whether all have its words
     expect(items, query).toHaveLength(found);
     expect((await textsRead(url)) - before, query).toBeLessThan(200);
   }
+});
+
+test('whatever characters a filter has, they are its value and no SQL', async () => {
+  const storage = await openPostgresStorage(await database(), { clock: systemClock });
+  const { id: accountId } = await storedAccount(storage);
+  const values = [
+    "'",
+    "''; SELECT 1; --",
+    '\\',
+    "\\'",
+    '$1',
+    '$$',
+    '\\u0041',
+    "E'",
+    'é 漢字 😀',
+    '"{},',
+    '%',
+    ':after',
+  ];
+  for (const value of values) {
+    const conversation = sampleConversation({ assignee: { id: value, name: null }, tags: [value], subject: 'word' });
+    await storage.write(async (tx) => tx.conversations.insert(accountId, conversation));
+    for (const filter of [{ assigneeId: value }, { tags: [value] }]) {
+      const asked = { words: new SearchWords('word'), filter, limit: 9 };
+      const { items } = await storage.read.search.page(accountId, asked);
+      expect(
+        items.map(({ conversationId }) => conversationId),
+        value,
+      ).toEqual([conversation.id]);
+    }
+  }
+  await storage.close();
 });

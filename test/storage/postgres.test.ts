@@ -4,9 +4,11 @@ import type { EventType } from '../../src/domain/event-types.ts';
 import type { Storage } from '../../src/domain/storage-port.ts';
 import { timestamp } from '../../src/domain/time.ts';
 import { systemClock } from '../../src/server/clock.ts';
+import type { ConnectionOptions } from '../../src/storage/postgres/connections.ts';
 import { openPostgresStorage } from '../../src/storage/postgres/storage.ts';
 import { effort } from '../support/effort.ts';
 import { postgresServer } from '../support/postgres.ts';
+import type { OpenedStorage } from './contract/opened.ts';
 import { storageContract } from './contract.ts';
 
 const { server } = postgresServer();
@@ -27,9 +29,9 @@ afterAll(async () => {
   for (const storage of kept.values()) await storage.close();
 });
 
-storageContract('PostgreSQL', async () => {
+const open = (connection: ConnectionOptions) => async (): Promise<OpenedStorage> => {
   const url = await server().usedDatabase();
-  const opened = () => openPostgresStorage(url, { clock: systemClock });
+  const opened = () => openPostgresStorage(url, { clock: systemClock, ...connection });
   let storage: Storage = kept.get(url) ?? (await opened());
   kept.set(url, storage);
   onTestFinished(async ({ task }) => {
@@ -67,4 +69,7 @@ storageContract('PostgreSQL', async () => {
       }));
     },
   };
-});
+};
+
+storageContract('PostgreSQL', open({}));
+if (effort(false, true)) storageContract('PostgreSQL, without prepared statements', open({ prepares: false }));

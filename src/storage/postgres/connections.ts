@@ -228,8 +228,18 @@ export function timeoutsOf(options: ConnectionOptions) {
   };
 }
 
+/** No character but letters, digits and spaces stands for itself, so that none can end the literal. */
+function literalOf(value: unknown): string {
+  if (value === null) return 'NULL';
+  const unicode = (unit: string): string => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`;
+  const text = value instanceof Uint8Array ? `\\x${Buffer.from(value).toString('hex')}` : String(value);
+  return `E'${text.replaceAll(/[^A-Za-z0-9 ]/g, unicode)}'`;
+}
+
 /**
  * Runs a statement of the program's own.
+ *
+ * One that is not prepared is sent with its values in its text: the driver would first ask of which types they are, and wait.
  *
  * The driver would prepare a statement anew that has become useless, and meanwhile take the answer of whatever is sent
  * next for its own: somebody would read what another one has asked for. So it is not to know that it was prepared, once
@@ -241,7 +251,13 @@ export async function ask(client: Client, text: string, values: readonly unknown
     return true;
   };
   const options = { prepare: prepares, simple: false, onexecute } as postgres.UnsafeQueryOptions;
-  const query = client.unsafe(text, values as never[], options);
+  const query = prepares
+    ? client.unsafe(text, values as never[], options)
+    : client.unsafe(
+        text.replaceAll(/\$(\d+)/g, (_, number) => literalOf(values[number - 1])),
+        [],
+        options,
+      );
   return await query;
 }
 

@@ -1,10 +1,12 @@
-import type { FoundText, SearchFilter, SearchQuery } from '../../domain/search.ts';
+import type { FoundRecords, FoundTexts, SearchFilter, SearchQuery } from '../../domain/search.ts';
 import { conversationText } from '../../domain/search-words.ts';
 import type { SearchReads, SearchWrites } from '../../domain/storage-port.ts';
 import { scheduler } from '../../runtime/scheduler.ts';
-import { fromJson } from '../rows/values.ts';
-import { arrayOf, type Statements } from './statements.ts';
-import type { conversations, messages } from './tables.ts';
+import { emptySlice, sliceOf } from '../lists.ts';
+import { type ConversationRow, conversationColumns, toConversation } from '../rows/conversations.ts';
+import { type MessageRow, messageColumns, toMessage } from '../rows/messages.ts';
+import { fromJson, type Json } from '../rows/values.ts';
+import { arrayOf, columnsOf, jsonRows, type Statements } from './statements.ts';
 
 /** How many texts are read at once, where the index alone does not settle it. */
 const textsAtOnce = 32;
@@ -23,18 +25,52 @@ const conditions: Readonly<Record<keyof SearchFilter, string>> = {
   createdBefore: 'search_texts.created_at < :createdBefore',
 };
 
-interface TextRow {
-  readonly number: number;
-  readonly conversationId: string;
-  readonly sequence: number;
+type Search = Pick<SearchQuery, 'words' | 'filter' | 'after'>;
+
+/** How many texts were found. */
+const count = 'SELECT count(*) AS found FROM found';
+
+/** The first of them with all that belongs to them, and how many there are. */
+const records = `SELECT page.number, page.sequence, (SELECT count(*) FROM found) AS found,
+    ${columnsOf('conversations', conversationColumns)},
+    ${jsonRows('messages', messageColumns, {
+      where: `messages.account_id = :accountId AND messages.conversation_id = page.conversation_id
+        AND messages.sequence = page.sequence`,
+      order: 'messages.sequence',
+      json: ['author', 'metadata'],
+    })} AS messages
+  FROM (SELECT * FROM found ORDER BY number DESC LIMIT :limit) AS page
+  JOIN conversations ON conversations.account_id = :accountId AND conversations.id = page.conversation_id
+  ORDER BY page.number DESC`;
+
+interface CountRow {
+  readonly found: number;
 }
 
-type TextWithSource = TextRow &
-  Pick<typeof conversations.$inferSelect, 'subject' | 'visitor'> & {
-    readonly content: (typeof messages.$inferSelect)['content'] | null;
-  };
+interface RecordRow extends ConversationRow, CountRow {
+  readonly number: number;
+  readonly sequence: number;
+  /** One, or none for the conversation's own text. */
+  readonly messages: Json<readonly MessageRow[]>;
+}
 
-type Search = Pick<SearchQuery, 'words' | 'filter' | 'after'>;
+function toRecords(row: RecordRow): FoundRecords {
+  const [message] = fromJson(row.messages);
+  return {
+    conversation: toConversation(row),
+    message: message === undefined ? null : toMessage(message, row.id),
+  };
+}
+
+/** A page of texts, of which there are more if more are given than its limit. */
+function pageOf(rows: readonly RecordRow[], limit: number): FoundTexts {
+  const page = sliceOf(rows, limit, (row) => row);
+  return {
+    items: page.items.map(({ id, sequence, number }) => ({ conversationId: id, sequence, place: number })),
+    records: page.items.map(toRecords),
+    hasMore: page.hasMore,
+  };
+}
 
 export function searchReads(db: Statements): SearchReads {
   const findKey = db.prepare<{ key: number }>('SELECT key FROM accounts WHERE id = :accountId');
@@ -50,83 +86,77 @@ export function searchReads(db: Statements): SearchReads {
   }
 
   /**
-   * The next texts that have all terms, the newest first. PostgreSQL knows how often the commonest terms are there: texts
-   * that have these it finds from the newest on, others by the index of terms, which has no order.
+   * Selects of the texts that have all terms, up to so many, the newest first. PostgreSQL knows how often the commonest
+   * terms are there: texts that have these it finds from the newest on, others by the index of terms, which has no order.
    */
-  async function withTerms<Row>(
+  async function ofFound<Row>(
     accountId: string,
-    { words, filter }: Search,
-    before: number,
-    limit: number,
-    source = false,
+    { words, filter, after = Number.MAX_SAFE_INTEGER }: Search,
+    most: number,
+    selection: string,
+    limit = most,
   ): Promise<Row[]> {
+    const key = await keyOf(accountId);
+    if (key === undefined) return [];
     const tests = Object.entries(filter).flatMap(([name, value]) =>
       value === undefined ? [] : [`AND ${conditions[name as keyof SearchFilter]}`],
     );
     const statement = db.prepareForValues<Row>(
-      `SELECT search_texts.number, search_texts.conversation_id, search_texts.sequence
-          ${source ? ', messages.content, conversations.subject, conversations.visitor' : ''}
-        FROM search_texts
-        JOIN conversations ON conversations.account_id = :accountId AND conversations.id = search_texts.conversation_id
-        ${
-          source
-            ? `LEFT JOIN messages ON messages.account_id = :accountId
-                AND messages.conversation_id = search_texts.conversation_id AND messages.sequence = search_texts.sequence`
-            : ''
-        }
-        WHERE search_texts.account_id = :accountId AND search_texts.number < :before
-          AND search_texts.terms @@ :terms::tsquery
-          ${tests.join(' ')}
-        ORDER BY search_texts.number DESC LIMIT :limit`,
+      `WITH found AS MATERIALIZED (
+          SELECT search_texts.number, search_texts.conversation_id, search_texts.sequence FROM search_texts
+          JOIN conversations ON conversations.account_id = :accountId AND conversations.id = search_texts.conversation_id
+          WHERE search_texts.account_id = :accountId AND search_texts.number < :after
+            AND search_texts.terms @@ :terms::tsquery ${tests.join(' ')}
+          ORDER BY search_texts.number DESC LIMIT :most)
+        ${selection}`,
     );
-    const key = await keyOf(accountId);
-    if (key === undefined) return [];
     // Terms are letters, digits and marks only, so that nothing in them ends the quotation.
     const terms = words.terms.map(({ text, isPrefix }) => `'${key}:${text}'${isPrefix ? ':*' : ''}`).join(' & ');
     return await statement.all({
       ...filter,
       statuses: arrayOf(filter.statuses ?? []),
       tags: arrayOf(filter.tags ?? []),
-      ...{ accountId, before, limit, terms },
+      ...{ accountId, after, most, limit, terms },
     });
   }
 
-  /** The first texts that are found, the newest first. */
-  async function found(accountId: string, search: Search, limit: number): Promise<readonly TextRow[]> {
-    if (search.words.count === 0) return [];
-    let before = search.after ?? Number.MAX_SAFE_INTEGER;
-    if (search.words.areSettledByTerms) return await withTerms<TextRow>(accountId, search, before, limit);
-    const texts: TextRow[] = [];
+  /** The first texts that are found, where their terms do not settle it. */
+  async function testedTexts(accountId: string, search: Search, limit: number): Promise<readonly RecordRow[]> {
+    const texts: RecordRow[] = [];
+    let { after } = search;
     for (;;) {
-      const next = await withTerms<TextWithSource>(accountId, search, before, textsAtOnce, true);
+      const next = await ofFound<RecordRow>(accountId, { ...search, after }, textsAtOnce, records);
       let left = 0;
       for (const row of next) {
         if (left <= 0) {
           await scheduler.step(accountId);
           left = textPerStep;
         }
-        const text = row.content ?? conversationText({ subject: row.subject, visitor: fromJson(row.visitor) });
+        const [message] = fromJson(row.messages);
+        const text = message?.content ?? conversationText({ subject: row.subject, visitor: fromJson(row.visitor) });
         left -= text.length;
         if (search.words.isIn(text)) texts.push(row);
         if (texts.length === limit) return texts;
       }
       if (next.length < textsAtOnce) return texts;
-      before = next.at(-1)?.number ?? before;
+      after = next.at(-1)?.number;
     }
   }
 
   return {
     isBehind: () => false, // words are indexed in the transactions that write them
-    page: async (accountId, { limit, ...search }) => {
-      const texts = await found(accountId, search, limit + 1);
-      const items: FoundText[] = texts.map(({ number, conversationId, sequence }) => ({
-        conversationId,
-        sequence,
-        place: number,
-      }));
-      return { items: items.slice(0, limit), hasMore: items.length > limit };
+    page: async (accountId, { limit, countTo = 0, ...search }) => {
+      if (search.words.count === 0) return emptySlice;
+      if (!search.words.areSettledByTerms) return pageOf(await testedTexts(accountId, search, limit + 1), limit);
+      const most = Math.max(limit + 1, countTo);
+      const rows = await ofFound<RecordRow>(accountId, search, most, records, limit + 1);
+      return { ...pageOf(rows, limit), ...(countTo > 0 && { count: rows[0]?.found ?? 0 }) };
     },
-    count: async (accountId, search, limit) => (await found(accountId, search, limit)).length,
+    count: async (accountId, search, limit) => {
+      if (search.words.count === 0) return 0;
+      if (!search.words.areSettledByTerms) return (await testedTexts(accountId, search, limit)).length;
+      return (await ofFound<CountRow>(accountId, search, limit, count))[0]?.found ?? 0;
+    },
   };
 }
 

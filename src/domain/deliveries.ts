@@ -72,7 +72,6 @@ export const listDeliveries = operation({
   async run({ caller, storage }, { webhookId, ...input }): Promise<List<Delivery>> {
     const accountId = caller.account.id;
     const { deliveries } = storage.read;
-    await findWebhook(storage.read, accountId, webhookId);
     const ofWebhook: NewestFirstReads<Delivery> = {
       async page(_, query) {
         const slice = await deliveries.page(accountId, webhookId, query);
@@ -80,7 +79,11 @@ export const listDeliveries = operation({
       },
       count: () => deliveries.count(accountId, webhookId),
     };
-    return await newestFirst('delivery', ofWebhook, accountId, input);
+    const [list] = await Promise.all([
+      newestFirst('delivery', ofWebhook, accountId, input),
+      findWebhook(storage.read, accountId, webhookId),
+    ]);
+    return list;
   },
 });
 

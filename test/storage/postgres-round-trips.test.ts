@@ -1,5 +1,6 @@
 import { connect, createServer } from 'node:net';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { afterAll, beforeAll, expect } from 'vitest';
+import { longTest } from '../support/effort.ts';
 import { postgresServer } from '../support/postgres.ts';
 import { startTestServer, type TestServer } from '../support/server.ts';
 
@@ -68,7 +69,7 @@ afterAll(async () => {
   proxy.close();
 });
 
-test('a request waits for the database as few times as it can', { timeout: 60_000 }, async () => {
+longTest('a request waits for the database as few times as it can', { timeout: 60_000 }, async () => {
   const client = await server.account();
   const { body: conversation } = await client.rest('POST', '/conversations', { body: {} });
   const { eventCursor: cursor } = (await client.rest('GET', '/account')).body;
@@ -119,7 +120,7 @@ test('a request waits for the database as few times as it can', { timeout: 60_00
   await roundsOf(3, 'GET', `/webhooks/${webhook.id}/deliveries/${delivery.id}`);
 });
 
-test('what one account does to several conversations at once does not wait for each other', async () => {
+longTest('what one account does to several conversations at once does not wait for each other', async () => {
   const client = await server.account();
   const ids: string[] = [];
   for (let count = 0; count < 12; count++) {

@@ -420,19 +420,22 @@ export const updateConversation = operation({
     const accountId = caller.account.id;
     const about = [id, ...whatIsUnique(changes)];
     return await context.once(async (tx) => {
-      const previous = await findConversation(tx, caller, id, expectedVersion);
+      const [previous, positions, webhooks] = await Promise.all([
+        findConversation(tx, caller, id, expectedVersion),
+        tx.readPositions.ofConversations(accountId, [id]),
+        tx.webhooks.enabled(accountId),
+      ]);
       const moment = momentAfter(context, previous);
       const next = applyChanges(previous, changes, moment.now);
+      let isReaderNew = false;
       if (next !== previous) {
         if (next.externalId !== previous.externalId) await refuseTakenExternalId(tx, accountId, next);
         await tx.conversations.update(accountId, previous, next);
-        await addAssignee(tx, accountId, previous, next);
+        isReaderNew = await addAssignee(tx, accountId, previous, next);
         await addToAnalytics(tx, accountId, next.updatedAt, deltaOf(previous, next));
       }
-      const [{ readPositions, moves }, webhooks] = await Promise.all([
-        readPositionsFor(tx, caller, next),
-        tx.webhooks.enabled(accountId),
-      ]);
+      const along = isReaderNew ? undefined : positions[0];
+      const { readPositions, moves } = await readPositionsFor(tx, caller, next, along);
       return {
         conversation: { ...conversationView(next, caller), readPositions },
         moves,

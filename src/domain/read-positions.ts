@@ -126,14 +126,18 @@ export async function moveSender(
   if (isReader(reader)) await tx.readPositions.moveToEnd(accountId, conversation, reader, createdAt);
 }
 
-/** Gives a new assignee a position, unless there is one. The event of the assignment tells of that. */
+/**
+ * Gives a new assignee a position, unless there is one. The event of the assignment tells of that.
+ * @returns whether there may be another position than before
+ */
 export async function addAssignee(
   tx: Transaction,
   accountId: string,
   previous: StoredConversation | undefined,
   next: StoredConversation,
-): Promise<void> {
+): Promise<boolean> {
   const reader = next.assignee?.id;
-  if (reader === previous?.assignee?.id || !isReader(reader)) return;
+  if (reader === previous?.assignee?.id || !isReader(reader)) return false;
   await tx.readPositions.move(accountId, next, { reader, sequence: 0, readAt: next.updatedAt });
+  return true;
 }

@@ -28,26 +28,28 @@ const conditions: Readonly<Record<keyof SearchFilter, string>> = {
 type Search = Pick<SearchQuery, 'words' | 'filter' | 'after'>;
 
 /** How many texts were found. */
-const count = 'SELECT count(*) AS found FROM found';
+const count = 'SELECT count(*) AS count FROM found';
 
-/** The first of them with all that belongs to them, and how many there are. */
-const records = `SELECT page.number, page.sequence, (SELECT count(*) FROM found) AS found,
-    ${columnsOf('conversations', conversationColumns)},
+/** The first of them with all that belongs to them, and how many there are, if that is asked for. */
+const records = (
+  isCounted: boolean,
+): string => `SELECT page.number, page.sequence, ${columnsOf('conversations', conversationColumns)},
     ${jsonRows('messages', messageColumns, {
       where: `messages.account_id = :accountId AND messages.conversation_id = page.conversation_id
         AND messages.sequence = page.sequence`,
       order: 'messages.sequence',
       json: ['author', 'metadata'],
     })} AS messages
+    ${isCounted ? `, (${count}) AS count` : ''}
   FROM (SELECT * FROM found ORDER BY number DESC LIMIT :limit) AS page
   JOIN conversations ON conversations.account_id = :accountId AND conversations.id = page.conversation_id
   ORDER BY page.number DESC`;
 
 interface CountRow {
-  readonly found: number;
+  readonly count: number;
 }
 
-interface RecordRow extends ConversationRow, CountRow {
+interface RecordRow extends ConversationRow {
   readonly number: number;
   readonly sequence: number;
   /** One, or none for the conversation's own text. */
@@ -125,7 +127,7 @@ export function searchReads(db: Statements): SearchReads {
     const texts: RecordRow[] = [];
     let { after } = search;
     for (;;) {
-      const next = await ofFound<RecordRow>(accountId, { ...search, after }, textsAtOnce, records);
+      const next = await ofFound<RecordRow>(accountId, { ...search, after }, textsAtOnce, records(false));
       let left = 0;
       for (const row of next) {
         if (left <= 0) {
@@ -149,13 +151,13 @@ export function searchReads(db: Statements): SearchReads {
       if (search.words.count === 0) return emptySlice;
       if (!search.words.areSettledByTerms) return pageOf(await testedTexts(accountId, search, limit + 1), limit);
       const most = Math.max(limit + 1, countTo);
-      const rows = await ofFound<RecordRow>(accountId, search, most, records, limit + 1);
-      return { ...pageOf(rows, limit), ...(countTo > 0 && { count: rows[0]?.found ?? 0 }) };
+      const rows = await ofFound<RecordRow & CountRow>(accountId, search, most, records(countTo > 0), limit + 1);
+      return { ...pageOf(rows, limit), ...(countTo > 0 && { count: rows[0]?.count ?? 0 }) };
     },
     count: async (accountId, search, limit) => {
       if (search.words.count === 0) return 0;
       if (!search.words.areSettledByTerms) return (await testedTexts(accountId, search, limit)).length;
-      return (await ofFound<CountRow>(accountId, search, limit, count))[0]?.found ?? 0;
+      return (await ofFound<CountRow>(accountId, search, limit, count))[0]?.count ?? 0;
     },
   };
 }

@@ -19,6 +19,8 @@ const lookMs = 5_000;
 const minLookMs = 250;
 /** The pause after a failed claim. */
 const retryMs = 1_000;
+/** The pause before what is due is claimed again, while a transaction of another sender has it locked. */
+const lockedMs = 100;
 /** The delay of a delivery that could not be sent for a reason on this machine, such as a lack of file descriptors. */
 const localRetryMs = 2_000;
 
@@ -183,7 +185,8 @@ export class WebhookSender {
       // If the clock jumps, own leases may expire early: a delivery in progress is then claimed again, but not sent twice.
       const fresh = claimed.filter(({ delivery }) => !this.#inProgress.has(delivery.id));
       for (const one of fresh) this.#start({ grant, claimed: one, body: bodyOf(one), erasures });
-      this.#queue.claimed(grant, fresh.length, nextDueAtMs);
+      const isLocked = fresh.length === 0 && nextDueAtMs !== undefined && nextDueAtMs <= nowMs;
+      this.#queue.claimed(grant, fresh.length, isLocked ? nowMs + lockedMs : nextDueAtMs);
     }
   }
 

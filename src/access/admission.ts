@@ -127,6 +127,25 @@ export class Admission {
   }
 
   /**
+   * The pieces of an answer, for as long as the credential lasts: its client can take hours to read them. No generator, which
+   * would keep each piece until the client has taken it.
+   * @throws UNAUTHENTICATED from the iteration
+   */
+  whileValid<T>(pieces: AsyncIterable<T>, caller: Caller): AsyncIterable<T> {
+    const source = pieces[Symbol.asyncIterator]();
+    let lookedAtMs = performance.now();
+    const next = async (): Promise<IteratorResult<T>> => {
+      if (performance.now() - lookedAtMs > revocationMs) {
+        await this.refuseEnded(caller);
+        lookedAtMs = performance.now();
+      }
+      return await source.next();
+    };
+    const end = async (): Promise<IteratorResult<T>> => (await source.return?.()) ?? { done: true, value: undefined };
+    return { [Symbol.asyncIterator]: () => ({ next, return: end }) };
+  }
+
+  /**
    * Admits a request for one unit of its account's budget.
    * @throws UNAUTHENTICATED; FORBIDDEN for a page that may not call, which costs no unit; RATE_LIMITED; UNAVAILABLE
    */

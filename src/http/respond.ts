@@ -4,7 +4,7 @@ import type { Logger } from 'pino';
 import { corsHeaders } from '../access/origins.ts';
 import { maxShownPath, withoutSecrets } from '../access/secrets.ts';
 import type { Account } from '../domain/accounts.ts';
-import { DomainError } from '../domain/errors.ts';
+import { DomainError, type ErrorCode } from '../domain/errors.ts';
 import type { RateLimit, Telemetry } from '../domain/ports.ts';
 import { endsConnection, linger } from './linger.ts';
 import type { RequestContext } from './request-context.ts';
@@ -154,11 +154,14 @@ function addRateLimit(
   addHeader('X-RateLimit-Reset', String(Math.ceil(resetAtMs / 1_000)));
 }
 
+/** What an answer that has begun may end with. */
+const isExplained: readonly ErrorCode[] = ['NOT_FOUND', 'UNAUTHENTICATED'];
+
 /**
  * Streams with backpressure. When the client disconnects, leaving the loop ends the source. When the source fails, the
  * response is cut off: its status has been sent, and an end would let it pass for a whole one.
  * @param onFull called when a piece could not be written at once
- * @throws what the source throws, unless a change of the data can explain it
+ * @throws what the source throws, unless a change of the data or the end of the credential explains it
  */
 async function stream(res: ServerResponse, pieces: AsyncIterable<string>, onFull: () => void): Promise<void> {
   res.flushHeaders();
@@ -182,6 +185,6 @@ async function stream(res: ServerResponse, pieces: AsyncIterable<string>, onFull
     res.end();
   } catch (error) {
     res.destroy();
-    if (!(error instanceof DomainError) || error.code !== 'NOT_FOUND') throw error;
+    if (!(error instanceof DomainError) || !isExplained.includes(error.code)) throw error;
   }
 }

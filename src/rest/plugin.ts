@@ -121,7 +121,7 @@ export function useRest(
         });
         return { status: 200, headers: { ...eventStreamHeaders, ...deprecationHeaders(operation) }, body: text };
       }
-      return await replyOf(route, output, () => route.answer(output, caller), { http, caller, replayed });
+      return await replyOf(route, output, () => route.answer(output, caller), { http, caller, replayed, admission });
     } catch (error) {
       if (!(error instanceof DomainError)) throw error;
       throw namingSources(error, { route, inHeaders: inHeaders.input, found });
@@ -179,12 +179,19 @@ function decodeParams(params: Record<string, string> | undefined): Record<string
   }
 }
 
+interface ReplyOptions {
+  readonly http: RequestContext;
+  readonly caller: Caller;
+  readonly replayed: boolean;
+  readonly admission: Pick<Admission, 'whileValid'>;
+}
+
 /** @param makeAnswer called unless the client has the current version already */
 async function replyOf(
   route: Route,
   output: unknown,
   makeAnswer: () => Answer | Promise<Answer>,
-  { http, caller, replayed }: { http: RequestContext; caller: Caller; replayed: boolean },
+  { http, caller, replayed, admission }: ReplyOptions,
 ): Promise<Reply> {
   const { status, location, version, itemBytes } = route;
   const headers: Record<string, string> = { 'Cache-Control': 'no-store', ...deprecationHeaders(route.operation) };
@@ -201,7 +208,8 @@ async function replyOf(
   const { next, body: value, json, pieces } = await makeAnswer();
   if (next != null) headers['Link'] = `<${nextPage(http, next)}>; rel="next"`;
   const isLong = isPage(value) && value.data.length * itemBytes > shortPageBytes;
-  const body = pieces ?? json ?? (isLong ? await pageJson(value, caller) : JSON.stringify(value));
+  const valid = pieces && admission.whileValid(pieces, caller);
+  const body = valid ?? json ?? (isLong ? await pageJson(value, caller) : JSON.stringify(value));
   if (body === undefined) return { status, headers };
   headers['Content-Type'] = 'application/json; charset=utf-8';
   return { status, headers, body };

@@ -224,3 +224,28 @@ test('an operation that waits behind unread answers is not done once its key was
   for (let turn = 0; turn < 200; turn++) await nextTurn();
   expect((await client.rest('GET', `/conversations/${id}`)).body.messages).toHaveLength(1 + sent);
 });
+
+test('of a conversation that is taken slowly, nothing more is read once the key was revoked', async () => {
+  const { body: made } = await client.rest('POST', '/api-keys', { body: { name: 'leaked' } });
+  const { body: long } = await client.rest('POST', '/conversations');
+  const caller = operatorOf(client.account);
+  // In JSON each of its characters takes two bytes: 16 MiB, more than the kernel buffers of what is not read.
+  const message = { conversationId: long.id, content: '"'.repeat(16_384), sender: 'agent' } as const;
+  await Promise.all(Array.from({ length: 500 }, () => sendMessage.execute(server.app.ports, caller, message)));
+  const ask = async (): Promise<Wire> => {
+    const wire = openWire(server.url);
+    wire.pause();
+    const headers = { Authorization: `Bearer ${made.secret}`, Connection: 'close' };
+    await wire.send(requestText('GET', `/v1/conversations/${long.id}`, { headers }));
+    return wire;
+  };
+  const wire = await ask();
+  const askedAtMs = performance.now();
+  await settled();
+  expect((await client.rest('DELETE', `/api-keys/${made.id}`)).status).toBe(204);
+  await until(() => performance.now() - askedAtMs > 150); // before, no credential is looked up again
+  wire.goOn();
+  await wire.ended;
+  await expect(wire.response().then(({ body }) => body.length)).rejects.toThrow('The connection ended');
+  expect(server.logLines.filter(({ level }) => level === 'error')).toEqual([]);
+});

@@ -13,7 +13,7 @@ import { Shares } from './shares.ts';
 import type { Tokens } from './tokens.ts';
 
 /** A revocation by another process may take as long to be seen: before, a credential is not looked up again. */
-const revocationMs = 100;
+export const revocationMs = 100;
 
 /** What admission depends on, for REST requests, GraphQL requests and sockets alike. */
 export interface Arrival extends PageOrigin {

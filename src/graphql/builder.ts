@@ -28,6 +28,11 @@ export interface GraphQLContext {
     input: object,
     faults?: readonly Fault[],
   ): Promise<Output>;
+  /**
+   * Calls the operation of a field of a mutation. A batch of them can take seconds: one that comes late looks at the
+   * credential again.
+   */
+  change<Output>(operation: Operation<unknown, Output>, input: object): Promise<Output>;
   /** Runs work that a loader does in place of an operation, and counts it as a call of that operation. */
   countAsCall<Output>(operation: { readonly name: string }, work: () => Promise<Output>): Promise<Output>;
 }
@@ -108,7 +113,7 @@ export function addMutation<Result>(
       args: { input: t.arg({ type: input, required: true, description: described }) },
       resolve(_, { input: given }, context) {
         context.loaders.forget();
-        return context.call(operation, own === undefined ? given : { ...given, ...own.gives }) as never;
+        return context.change(operation, own === undefined ? given : { ...given, ...own.gives }) as never;
       },
     }),
   );

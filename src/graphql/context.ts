@@ -1,3 +1,5 @@
+import { revocationMs } from '../access/admission.ts';
+import { refuseEnded } from '../domain/api-keys.ts';
 import type { Caller } from '../domain/caller.ts';
 import { codeOf, DomainError, type Fault } from '../domain/errors.ts';
 import type { Operation } from '../domain/operation.ts';
@@ -44,6 +46,8 @@ export class OperationContext implements GraphQLContext {
   readonly #ports: Ports;
   readonly #onCall: ContextOptions['onCall'];
   #loaders: Loaders | undefined;
+  /** When the credential was looked at last. */
+  #lookedAtMs = performance.now();
 
   constructor(ports: Ports, caller: Caller, options: ContextOptions) {
     this.caller = caller;
@@ -78,6 +82,13 @@ export class OperationContext implements GraphQLContext {
     return this.countAsCall(operation, () => operation.execute(this.#ports, this.caller, input, faults));
   }
 
+  change<Output>(operation: Operation<unknown, Output>, input: object): Promise<Output> {
+    return this.countAsCall(operation, async () => {
+      await this.#refuseEnded();
+      return await operation.execute(this.#ports, this.caller, input);
+    });
+  }
+
   countAsCall<Output>({ name }: { readonly name: string }, work: () => Promise<Output>): Promise<Output> {
     const startedMs = performance.now();
     const report = (code: CallCode): void => this.#onCall(name, code, performance.now() - startedMs);
@@ -92,6 +103,14 @@ export class OperationContext implements GraphQLContext {
     return called;
   }
 
+  async #refuseEnded(): Promise<void> {
+    if (performance.now() - this.#lookedAtMs <= revocationMs) return;
+    const { caller } = this;
+    const { storage, clock } = this.#ports;
+    await refuseEnded(storage.read, { caller, clock });
+    this.#lookedAtMs = performance.now();
+  }
+
   /** The same as own properties of a plain object, which Yoga copies into its own context. */
   asProperties(): GraphQLContext {
     return {
@@ -99,6 +118,7 @@ export class OperationContext implements GraphQLContext {
       budget: this.budget,
       loaders: this.loaders,
       call: (operation, input, faults) => this.call(operation, input, faults),
+      change: (operation, input) => this.change(operation, input),
       countAsCall: (operation, work) => this.countAsCall(operation, work),
     };
   }

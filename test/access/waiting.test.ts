@@ -204,6 +204,31 @@ test.each(Object.entries(large))(
   },
 );
 
+test('of a mutation, nothing more is done once its key was revoked', async () => {
+  const client = await server.account();
+  const { body: key } = await client.rest('POST', '/api-keys', { body: { name: 'short-lived' } });
+  let isOver = false;
+  const working = async (): Promise<void> => {
+    while (!isOver) {
+      await scheduler.step(client.account.id); // as each of the fields does
+      workFor(30);
+    }
+  };
+  const busy = working();
+  const names = Array.from({ length: 20 }, (_, index) => `a${index}`);
+  const fields = names.map((name) => `${name}: createConversation(input: {}) { conversation { id } }`);
+  const { data, errors } = await clientOf(server.url, key.secret).graphql(
+    `mutation { revokeApiKey(input: {id: "${key.id}"}) { revokedApiKeyId } ${fields.join(' ')} }`,
+  );
+  isOver = true;
+  await busy;
+  expect(data).toMatchObject({ revokeApiKey: { revokedApiKeyId: key.id }, a19: null });
+  expect(errors?.at(-1)).toMatchObject({ path: ['a19'], extensions: { code: 'UNAUTHENTICATED' } });
+  const made = names.filter((name) => data[name] !== null);
+  expect(made, 'only the first of them').toEqual(names.slice(0, made.length));
+  expect((await client.rest('GET', '/conversations?limit=100')).body.data).toHaveLength(made.length);
+});
+
 test('the call of a tool is refused if its credential is revoked while it waits for others of its account', async () => {
   const client = await server.account();
   const { body: key } = await client.rest('POST', '/api-keys', { body: { name: 'short-lived' } });

@@ -28,7 +28,7 @@ beforeAll(async () => {
 afterAll(() => server.close());
 
 function contextFor(granted: readonly Scope[], budget = new AnswerBudget()): OperationContext {
-  const caller: Caller = { account: client.account, keyId: 'test', credential: 'key', scopes: new Set(granted) };
+  const caller: Caller = { account: client.account, keyId: 'test', credential: 'operator', scopes: new Set(granted) };
   return new OperationContext(server.app.ports, caller, {
     timings: defaultTimings,
     onCall: () => {},

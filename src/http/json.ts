@@ -58,8 +58,10 @@ function examine(text: string): { values: number; isExact: boolean } {
       if (++values > maxValues) throw new DomainError('BAD_REQUEST', `The body holds more than ${maxValues} values.`);
     } else if (isDigit(code)) {
       const start = index;
-      while (isNumeric(text.charCodeAt(index + 1))) index++;
-      isExact &&= index - start < exactDigits && !/e/i.test(text.slice(start, index + 1));
+      for (let next = text.charCodeAt(index + 1); isNumeric(next); next = text.charCodeAt(++index + 1)) {
+        isExact &&= !isExponent(next);
+      }
+      isExact &&= index - start < exactDigits;
     }
   }
   return { values, isExact };
@@ -82,6 +84,7 @@ const comma = 0x2c;
 const isOpening = (code: number): boolean => code === 0x5b || code === 0x7b;
 const isClosing = (code: number): boolean => code === 0x5d || code === 0x7d;
 const isDigit = (code: number): boolean => code >= 0x30 && code <= 0x39;
+const isExponent = (code: number): boolean => code === 0x65 || code === 0x45;
 /** Whether a character can be within a number: a digit, a point, a sign or an exponent's letter. */
 const isNumeric = (code: number): boolean =>
-  isDigit(code) || code === 0x2e || code === 0x2d || code === 0x2b || code === 0x65 || code === 0x45;
+  isDigit(code) || code === 0x2e || code === 0x2d || code === 0x2b || isExponent(code);

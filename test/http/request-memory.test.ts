@@ -1,8 +1,10 @@
 import Database from 'better-sqlite3';
 import { request } from 'undici';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
+import { parseJson } from '../../src/http/json.ts';
 import { RequestMemory } from '../../src/http/request-memory.ts';
 import { clientOf, type Json } from '../support/client.ts';
+import { cpuMsOf } from '../support/cpu-time.ts';
 import { effort, longTest } from '../support/effort.ts';
 import { scrape } from '../support/metrics.ts';
 import { startTestServer, type TestAccount, type TestServer } from '../support/server.ts';
@@ -101,6 +103,12 @@ describe.each(faces)('on $face', ({ path, body }) => {
     expect([refused.status, codeOf(refused)]).toEqual([401, 'UNAUTHENTICATED']);
     expect(await conversations()).toBe(before);
   });
+});
+
+test('a megabyte of numbers without a comma is looked through as fast as one of words', () => {
+  const refused = (text: string) => cpuMsOf(() => expect(() => parseJson(text)).toThrow('not JSON'), 5);
+  const words = refused('x'.repeat(mebibyte));
+  expect(refused('1 '.repeat(mebibyte / 2))).toBeLessThan(3 + 1.5 * words);
 });
 
 test('large bodies are bounded for an account, and another account is not refused for them', async () => {

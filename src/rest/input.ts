@@ -56,7 +56,9 @@ function readQuery(
     } else if (value === undefined) {
       faults.push(parameterFault(name, 'is not percent-encoded UTF-8'));
     } else if (isList(field)) {
-      input[name] = [...((input[name] as string[] | undefined) ?? []), ...value.split(',')];
+      const list = (input[name] ?? []) as string[];
+      list.push(...value.split(','));
+      input[name] = list;
     } else if (seen.has(name)) {
       faults.push(parameterFault(name, 'is given more than once'));
     } else {

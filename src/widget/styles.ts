@@ -50,7 +50,7 @@ p { margin: 0 }
 .badge:empty { visibility: hidden }
 .panel { display: flex; flex-direction: column; width: 23rem; max-width: calc(100vw - 2rem); height: 34rem; max-height: calc(100vh - 6.5rem); margin-bottom: .75rem; border: 1px solid var(--border); border-radius: 12px; overflow: hidden; background: var(--background); color: var(--text); box-shadow: 0 6px 28px #0004 }
 .header { display: flex; align-items: center; gap: .25rem; padding: .4rem .5rem; border-bottom: 1px solid var(--border) }
-.title { flex: 1; padding-left: .4rem; font-weight: 600 }
+.title { flex: 1; padding-inline-start: .4rem; font-weight: 600 }
 .log, .list { flex: 1; overflow-y: auto; overflow-anchor: none; overscroll-behavior: contain; padding: .75rem }
 .older { display: block; margin: 0 auto .75rem; color: var(--accent) }
 .message { display: flex; flex-direction: column; align-items: flex-start; margin-bottom: .6rem }
@@ -58,11 +58,12 @@ p { margin: 0 }
 .text { max-width: 85%; padding: .45rem .75rem; border-radius: 12px; background: var(--bubble); white-space: pre-wrap; overflow-wrap: anywhere; unicode-bidi: plaintext }
 .visitor .text { background: var(--accent); color: var(--on-accent) }
 .meta { font-size: 12px; color: var(--muted); padding: 0 .3rem }
+time { unicode-bidi: plaintext }
 .failed { color: var(--error) }
 .failed button { padding: .1rem .4rem; text-decoration: underline }
-.conversation { display: flex; width: 100%; gap: .5rem; justify-content: space-between; text-align: left; padding: .6rem }
+.conversation { display: flex; width: 100%; gap: .5rem; justify-content: space-between; text-align: start; padding: .6rem }
 .conversation[aria-current] { background: var(--bubble) }
-.conversation .subject { unicode-bidi: plaintext; flex: 1; min-width: 0; overflow: hidden; white-space: nowrap; text-overflow: ellipsis }
+.conversation .subject { flex: 1; min-width: 0; overflow: hidden; white-space: nowrap; text-overflow: ellipsis }
 .count { min-width: 1.5em; padding: 0 .4em; border-radius: 1em; background: var(--accent); color: var(--on-accent); font-size: 13px; text-align: center }
 .notice { padding: .3rem .9rem; font-size: 13px; color: var(--muted) }
 .notice:empty { padding: 0 }

@@ -161,11 +161,11 @@ export class View {
     const count = make('span', { class: 'count' }, `${unread}`);
     count.prepend(make('span', { class: 'name' }, `${this.#texts('unread')}: `));
     count.hidden = unread === 0;
-    const subject = make('span', { class: 'subject' }, row.title);
+    const subject = make('span', { class: 'subject' }, make('bdi', {}, row.title));
     const isCurrent = row.id === chat.conversationId;
     const open = (): void => this.#actions.open(row.id);
     const attributes = { 'data-id': row.id, ...(isCurrent && { 'aria-current': 'true' }) };
-    const time = make('span', { class: 'meta' }, timeOf(row.lastActivityAt));
+    const time = make('time', { class: 'meta', datetime: row.lastActivityAt }, timeOf(row.lastActivityAt));
     return make('li', {}, button('conversation', attributes, open, subject, count, time));
   }
 
@@ -210,7 +210,7 @@ export class View {
     const name = author?.name ?? this.#texts(sender === 'visitor' ? 'you' : sender);
     const item = this.#item(key, sender, name, content);
     const time = make('time', { datetime: createdAt }, timeOf(createdAt));
-    this.#meta(item, 'sent', () => [sender === 'visitor' ? '' : `${name} · `, time]);
+    this.#meta(item, 'sent', () => (sender === 'visitor' ? [time] : [make('bdi', {}, name), ' · ', time]));
     return item;
   }
 

@@ -1,4 +1,4 @@
-import type { Page } from 'playwright-core';
+import type { Locator, Page } from 'playwright-core';
 import type { TestContext } from 'vitest';
 import { expect } from 'vitest';
 import { commandLine, serve } from '../cli/program.ts';
@@ -913,3 +913,50 @@ test('it works with a script of the site’s own, and goes on where it was when 
   );
   expect(errors).toEqual([]);
 });
+
+test.for(['ltr', 'rtl'] as const)(
+  'names, times and titles stand in their order in a page that is %s',
+  async (direction, context) => {
+    const { page, agent, visitor } = await open(context);
+    await page.evaluate(`document.documentElement.dir = '${direction}'`);
+    await visitor.launcher.click();
+    await visitor.write('Hello');
+    const { id } = await agent.conversation();
+    const author = { id: 'agent-3', name: 'דנה' };
+    await agent.ask('POST', `/conversations/${id}/messages`, { sender: 'agent', content: 'שלום', author });
+    await shows(visitor.texts, ['Hello', 'שלום']);
+    const [, { text, lefts }] = await lettersOf(visitor.widget.locator('[part=meta]'));
+    const isBefore = (one: string, other: string) => lefts[text.indexOf(one)] < lefts[text.indexOf(other)];
+    expect(text).toMatch(/^דנה · \d+:\d+ [AP]M$/);
+    expect([isBefore('נ', ':'), isBefore(':', 'M')]).toEqual([direction === 'ltr', true]);
+    await agent.begin('דואר', 'c1');
+    await agent.begin('Parcel', 'd1');
+    await visitor.list.click();
+    const titles = visitor.widget.locator('.subject');
+    await shows(() => titles.count(), 3);
+    const starts = (await lettersOf(titles)).map(({ lefts: all, rights }) =>
+      direction === 'ltr' ? Math.min(...all) : Math.max(...rights),
+    );
+    expect(new Set(starts.map(Math.round)).size).toBe(1);
+  },
+);
+
+/** Where the letters of elements are shown. */
+function lettersOf(elements: Locator): Promise<Json[]> {
+  return elements.evaluateAll((all) =>
+    all.map((element) => {
+      const walker = document.createTreeWalker(element, NodeFilter.SHOW_TEXT);
+      const letters: DOMRect[] = [];
+      for (let node = walker.nextNode(); node !== null; node = walker.nextNode()) {
+        for (let at = 0; at < (node.nodeValue ?? '').length; at++) {
+          const range = new Range();
+          range.setStart(node, at);
+          range.setEnd(node, at + 1);
+          letters.push(range.getBoundingClientRect());
+        }
+      }
+      const [lefts, rights] = [letters.map(({ left }) => left), letters.map(({ right }) => right)];
+      return { text: element.textContent, lefts, rights };
+    }),
+  );
+}

@@ -35,6 +35,7 @@ const lines = 'M5 7h14M5 12h14M5 17h14';
 
 /** The elements of the widget, in its shadow root. */
 export class View {
+  readonly #root: ShadowRoot;
   readonly #texts: Texts;
   readonly #actions: Actions;
   readonly #launcher: HTMLButtonElement;
@@ -58,6 +59,7 @@ export class View {
   #isOpen = false;
 
   constructor(root: ShadowRoot, texts: Texts, actions: Actions) {
+    this.#root = root;
     this.#texts = texts;
     this.#actions = actions;
     this.#launcher = button('launcher', {}, actions.toggle, make('slot', { name: 'icon' }, icon(speechBubble)));
@@ -126,6 +128,7 @@ export class View {
     const count = `${this.#texts('unread')}: ${unread}`;
     const name = this.#texts(isOpen ? 'close' : 'open');
     this.#launcher.setAttribute('aria-label', unread === 0 ? name : `${name}. ${count}`);
+    const focused = this.#root.activeElement;
     this.#launcher.setAttribute('aria-expanded', `${isOpen}`);
     this.#badge.setAttribute('aria-label', unread === 0 ? '' : count);
     say(this.#badge, unread === 0 ? '' : unread > 99 ? '99+' : `${unread}`);
@@ -144,6 +147,9 @@ export class View {
 
   #noticeOf(chat: Chat, isListing: boolean): string {
     if (chat.state === 'unavailable') return this.#texts('unavailable');
+    // Perhaps what had the focus is gone.
+    const now = this.#root.activeElement as HTMLElement | null;
+    if (focused && now?.hidden !== false) (isListing ? this.#listButton : this.#log).focus();
     if (!chat.isLoaded) return this.#texts('connecting');
     return chat.isClosed && !isListing ? this.#texts('closed') : '';
   }

@@ -15,6 +15,15 @@ import { openTab, type SiteOptions, startWidgetSite, visitorIn } from './visitor
 
 // The chat widget in the page of a site, as the GUIDE shows it, with a visitor before it and an agent behind the service.
 
+/** Which part of the widget has the focus. */
+const focusedPart = (page: Page) =>
+  page.evaluate("document.activeElement.shadowRoot?.activeElement?.getAttribute('part')");
+
+/** What has the focus in the widget, in its words. */
+const focusedName = (page: Page) =>
+  page.evaluate(`(({ ariaLabel, textContent } = {}) => ariaLabel ?? textContent)(
+    document.activeElement.shadowRoot?.activeElement ?? {})`);
+
 /** What an agent does, through REST. */
 function agentOf(client: Client) {
   const ask = async (method: string, path: string, body?: object): Promise<Json> => {
@@ -265,7 +274,7 @@ test('a message that was refused can be written anew, or taken back', async (con
   expect(await axeFindings(page)).toEqual([]);
   await discard.click();
   expect(await visitor.texts()).toEqual(['Hello']);
-  expect(await page.evaluate("document.activeElement.shadowRoot.activeElement.getAttribute('part')")).toBe('field');
+  expect(await focusedPart(page)).toBe('field');
   expect(await agent.contents(id)).toEqual(['Hello']);
 });
 
@@ -382,7 +391,19 @@ test('the list goes as far back as the visitor wants', async (context) => {
   const earlier = visitor.widget.getByRole('button', { name: 'Show earlier conversations' });
   await earlier.click();
   await shows(shown, subjects);
-  expect(await earlier.isVisible()).toBe(false);
+  expect([await earlier.isVisible(), await focusedName(page)]).toEqual([false, 'Conversations']);
+  // What has the focus keeps it when others move, and gives it back when it is gone.
+  const { id } = (await agent.ask('GET', '/conversations?limit=100')).data.find(
+    ({ subject }: Json) => subject === 'Order 2',
+  );
+  await visitor.widget.getByRole('button', { name: /^Order 2 / }).focus();
+  server.clock.advance(1_000);
+  await agent.begin('Order 71');
+  await shows(shown, ['Order 71', ...subjects]);
+  expect(await focusedName(page)).toMatch(/^Order 2/);
+  await agent.ask('DELETE', `/conversations/${id}`);
+  await shows(shown, ['Order 71', ...subjects.filter((subject) => subject !== 'Order 2')]);
+  expect(await focusedName(page)).toBe('Conversations');
   await visitor.widget.getByRole('button', { name: /^Order 1 / }).click();
   expect(await visitor.panel.isVisible()).toBe(true);
 });
@@ -677,10 +698,14 @@ test('long conversations are read as far back as the visitor scrolls, and stay w
     return item !== null && view !== null && item.y >= view.y && item.y + item.height <= view.y + view.height;
   };
   expect([await isSeen(0), await isSeen(30)]).toEqual([false, true]); // 11, and 41 that was the first before
-  // Not by a click, before which the browser would scroll to the button.
-  await visitor.widget.getByRole('button', { name: 'Show older messages' }).dispatchEvent('click');
+  // Not by a click or a call of `focus`, before which the browser would scroll to the button.
+  const older = visitor.widget.getByRole('button', { name: 'Show older messages' });
+  await older.evaluate((button) => button.focus({ preventScroll: true }));
+  await older.dispatchEvent('click');
   await shows(visitor.texts, numbers(1));
-  expect(await visitor.widget.getByRole('button', { name: 'Show older messages' }).isVisible()).toBe(false);
+  expect(await older.isVisible()).toBe(false);
+  // The button that had the focus is gone.
+  expect(await focusedPart(page)).toBe('log');
 });
 
 test('a page that was away for longer than the log reaches back reads anew, and keeps how far back it was read', async (context) => {
@@ -753,7 +778,7 @@ test.for(['light', 'dark'] as const)('axe finds nothing in it in %s colours', as
 
 test('the keyboard is enough: the focus goes into the chat and comes back', async (context) => {
   const { page, visitor } = await open(context);
-  const focused = () => page.evaluate("document.activeElement.shadowRoot?.activeElement?.getAttribute('part')");
+  const focused = () => focusedPart(page);
   await page.keyboard.press('Tab');
   expect(await focused()).toBe('launcher');
   await visitor.widget.locator('[part=log][aria-live=polite]').waitFor({ state: 'attached' });

@@ -1,6 +1,6 @@
 import { Credential, type CredentialSource } from './credential.ts';
 import { partsOf, type TypedDocument } from './document.ts';
-import { errorOfGraphQL, errorOfResponse, passing, ServiceError } from './errors.ts';
+import { errorOfGraphQL, errorOfResponse, mayPass, ServiceError } from './errors.ts';
 import { type EventOfSocket, followSocket, type SocketFollowOptions } from './follow-socket.ts';
 import { type FollowOptions, followStream } from './follow-stream.ts';
 import { newKey } from './key.ts';
@@ -159,15 +159,14 @@ export class Client {
           credential.renew();
           hasRenewed = true;
           waitMs = 0;
-        } else if (passing.includes(answer.code)) {
+        } else if (mayPass(answer)) {
           // Nothing was done, unless a proxy has answered.
           const isOurs = answer.requestId !== undefined;
           if (isOurs || isSafe) waitMs = backOffMs(failures, answer.retryAfterSeconds);
         }
       } catch (error) {
         failure = error;
-        const mayPass = !(error instanceof ServiceError) || passing.includes(error.code);
-        if (isSafe && !signal?.aborted && mayPass) waitMs = backOffMs(failures);
+        if (isSafe && !signal?.aborted && mayPass(error)) waitMs = backOffMs(failures);
       }
       if (waitMs === undefined || Date.now() + waitMs > giveUpMs) throw failure;
       if (waitMs > 0) await wait(waitMs, signal);

@@ -46,7 +46,10 @@ export class ServiceError extends Error implements ServiceErrorFacts {
 }
 
 /** The codes of what may pass: the service stops or is busy, or the budget of requests is spent. */
-export const passing: readonly string[] = ['UNAVAILABLE', 'RATE_LIMITED'];
+const passing: readonly string[] = ['UNAVAILABLE', 'RATE_LIMITED'];
+
+/** Whether what was thrown may pass. What `fetch` and the connection throw may. */
+export const mayPass = (error: unknown): boolean => !(error instanceof ServiceError) || passing.includes(error.code);
 
 /** The error of a response that is not 2xx. */
 export async function errorOfResponse(response: Response): Promise<ServiceError> {

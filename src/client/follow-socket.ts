@@ -1,6 +1,6 @@
 import type { Client as SocketClient } from 'graphql-ws/client';
 import type { Transport } from './client.ts';
-import { errorOfGraphQL, passing, ServiceError } from './errors.ts';
+import { errorOfGraphQL, mayPass, ServiceError } from './errors.ts';
 import type { FollowOptions } from './follow-stream.ts';
 import type { EventType } from './types.ts';
 import { backOffMs, wait } from './waiting.ts';
@@ -92,7 +92,7 @@ export async function* followSocket(
       }
       if (over.thrown) {
         const error = refusalOf(over.thrown);
-        if (!error || !passing.includes(error.code)) throw error ?? over.thrown;
+        if (!error || !mayPass(error)) throw error ?? over.thrown;
         await wait(backOffMs(refusals++, error.retryAfterSeconds), signal);
       }
     }

@@ -1,5 +1,5 @@
 import { queryOf, type Transport } from './client.ts';
-import { errorOfResponse, passing, ServiceError } from './errors.ts';
+import { errorOfResponse, mayPass, ServiceError } from './errors.ts';
 import type { Event, EventType } from './types.ts';
 import { backOffMs, wait, within } from './waiting.ts';
 
@@ -39,7 +39,7 @@ export async function* followStream(
       if (answer instanceof ServiceError) {
         const isExpired = answer.code === 'UNAUTHENTICATED' && credential.isRenewable && refused++ === 0;
         if (isExpired) credential.renew();
-        else if (!passing.includes(answer.code)) throw answer;
+        else if (!mayPass(answer)) throw answer;
         leastSeconds = answer.retryAfterSeconds;
       } else {
         refused = 0;
@@ -50,8 +50,7 @@ export async function* followStream(
         }
       }
     } catch (error) {
-      // What `fetch` and the connection throw may pass.
-      if (signal?.aborted || (error instanceof ServiceError && !passing.includes(error.code))) throw error;
+      if (signal?.aborted || !mayPass(error)) throw error;
     } finally {
       signal?.removeEventListener('abort', abort);
       silence.abort();

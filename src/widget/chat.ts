@@ -1,3 +1,4 @@
+import { mayPass } from '../client/errors.ts';
 import { Client, type Event, type Output, ServiceError } from '../client/index.ts';
 import { newKey } from '../client/key.ts';
 import { backOffMs, wait } from '../client/waiting.ts';
@@ -349,11 +350,11 @@ export class Chat {
         });
       } catch (error) {
         if (signal.aborted) return;
-        const { code, retryAfterSeconds = 0 } = error instanceof ServiceError ? error : { code: 'UNAVAILABLE' };
+        const { code, retryAfterSeconds } = error instanceof ServiceError ? error : {};
         if (code === 'CURSOR_EXPIRED') this.#cursor = undefined;
-        else if (code !== 'UNAVAILABLE' && code !== 'RATE_LIMITED') return this.#fail(error);
+        else if (!mayPass(error)) return this.#fail(error);
         // Aborted, the loop ends.
-        await wait(Math.max(retryAfterSeconds * 1_000, backOffMs(failures++)), signal).catch(() => {});
+        await wait(backOffMs(failures++, retryAfterSeconds), signal).catch(() => {});
       }
     }
   }
@@ -406,7 +407,10 @@ export class Chat {
       this.#take(id, node);
       this.#onChange();
     } catch (error) {
-      if (!signal.aborted && this.#thread?.id === id) this.#fail(error);
+      if (signal.aborted || this.#thread?.id !== id) return;
+      if (mayPass(error))
+        this.reconnect(); // which reads it with the rest, as soon as that can be read
+      else this.#fail(error);
     }
   }
 

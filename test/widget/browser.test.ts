@@ -644,6 +644,53 @@ test('a page whose stream is refused for want of requests waits as it is told, a
 
 test('a token is renewed before it ends', async (context) => {
   const { page, errors, agent, visitor, site } = await open(context, { isTimed: true });
+test('a chat that is told to wait for longer than an hour asks again after one, and not before', async (context) => {
+  const { page, site, visitor } = await open(context, { isTimed: true });
+  await page.route('**/graphql', async (route) => {
+    if (route.request().method() !== 'POST') return await route.continue();
+    const headers = {
+      'Access-Control-Allow-Origin': site.origin,
+      'Access-Control-Expose-Headers': 'Retry-After',
+      'Retry-After': '3000000', // in milliseconds, a timer cannot wait for so long
+    };
+    await route.fulfill({ status: 503, headers });
+  });
+  await page.addInitScript(`const set = setTimeout;
+    globalThis.waits = [];
+    globalThis.setTimeout = (work, ms, ...given) => {
+      waits.push(ms);
+      return set(work, ms, ...given);
+    };`);
+  await page.reload();
+  await visitor.launcher.click();
+  await shows(() => page.evaluate('Math.max(...waits)'), 61 * minuteMs);
+  await shows(visitor.notice, 'Connecting…');
+  await page.unroute('**/graphql');
+  await page.clock.fastForward(61 * minuteMs);
+  await shows(visitor.notice, '');
+});
+
+test('a conversation that is opened while the service is away opens when it is back', async (context) => {
+  const { page, site, agent, visitor } = await open(context, { isTimed: true });
+  await page.goto('about:blank');
+  const other = await agent.begin('Other', 'c1');
+  await agent.begin('Newest', 'd1');
+  await page.goto(site.origin);
+  await visitor.launcher.click();
+  await shows(visitor.texts, ['d1']);
+  const allow = await refuse(page, '**/graphql');
+  const failed = page.waitForEvent('requestfailed');
+  await visitor.openFromList('Other');
+  await failed;
+  await page.clock.fastForward(21_000);
+  await page.waitForEvent('requestfailed');
+  await allow();
+  await page.clock.fastForward(31_000);
+  await shows(visitor.texts, ['c1']);
+  await agent.answer(other, 'c2');
+  await shows(visitor.texts, ['c1', 'c2']);
+});
+
   await visitor.launcher.click();
   await visitor.write('Hello');
   const { id } = await agent.conversation();

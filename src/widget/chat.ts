@@ -82,6 +82,8 @@ export interface ChatOptions {
   /** The conversation to open, if it is still there; the newest otherwise. */
   readonly conversationId: string | undefined;
   readonly onChange: () => void;
+  /** Called when the page's server gives out tokens for somebody else: nothing of this chat is for them. */
+  readonly onOther: () => void;
 }
 
 /** How long a message is tried to be sent before the visitor is asked. */
@@ -92,8 +94,8 @@ export class Chat {
   readonly #client: Client;
   readonly #service: string;
   readonly #onChange: () => void;
-  /** Of what is asked for the present visitor. */
-  #life = new AbortController();
+  readonly #onOther: () => void;
+  readonly #life = new AbortController();
   readonly #rows = new Map<string, Row>();
   /** How far the visitor has read each conversation, once that is known. */
   readonly #readTo = new Map<string, number>();
@@ -120,21 +122,26 @@ export class Chat {
   /** Whether the next message begins a conversation, though there are others. */
   #isNew = false;
 
-  constructor({ service, tokenUrl, conversationId, onChange }: ChatOptions) {
+  constructor({ service, tokenUrl, conversationId, onChange, onOther }: ChatOptions) {
     this.#client = new Client({
       url: service,
       credential: async () => {
         const { signal } = this.#life;
         const given = await tokenFrom(tokenUrl, signal);
+        const visitor = visitorOf(given.token);
+        this.#visitor ??= visitor;
+        if (this.#visitor !== visitor && !signal.aborted) this.#onOther(); // which ends this
         signal.throwIfAborted();
-        this.#serve(visitorOf(given.token));
         return given;
       },
       maxWaitSeconds,
     });
     this.#service = service;
     this.#wanted = conversationId;
-    this.#onChange = onChange;
+    this.#onChange = () => {
+      if (!this.#life.signal.aborted) onChange();
+    };
+    this.#onOther = onOther;
   }
 
   get state() {
@@ -560,23 +567,6 @@ export class Chat {
     if (this.#thread === undefined) this.#adopt(id);
     if (this.#thread?.id !== id) return;
     for (const each of messages) this.#add({ ...each });
-  }
-
-  /** Begins anew if the page's server gives out tokens for somebody else: what is here is not for them. */
-  #serve(visitor: string): void {
-    const before = this.#visitor;
-    this.#visitor = visitor;
-    if (before === undefined || before === visitor) return;
-    // What has asked for the token is not to be done with it.
-    this.#life.abort();
-    this.#life = new AbortController();
-    this.#rows.clear();
-    this.#readTo.clear();
-    this.#drafts = [];
-    this.#thread = undefined;
-    this.#isNew = false;
-    this.#wanted = undefined;
-    this.reconnect();
   }
 
   /** Gives up until the visitor asks again. */

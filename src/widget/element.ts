@@ -25,8 +25,11 @@ export class ConversationWidget extends HTMLElement {
   }
 
   attributeChangedCallback(): void {
-    if (this.#end === undefined) return; // it is not in a page yet
-    this.#end();
+    if (this.#end !== undefined) this.#beginAnew(); // else it is not in a page yet
+  }
+
+  #beginAnew(): void {
+    this.#end?.();
     this.#end = this.#begin();
   }
 
@@ -52,6 +55,10 @@ export class ConversationWidget extends HTMLElement {
       place.write({ isOpen: shown.isOpen, conversationId: chat.conversationId });
       render();
       view.focus(shown);
+      onOther: () => {
+        place.write({ isOpen: shown.isOpen });
+        this.#beginAnew();
+      },
     };
     const view = new View(root, textsOf(this), {
       toggle: () => {

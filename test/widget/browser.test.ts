@@ -619,7 +619,9 @@ test('what was written before the site takes the visitor for somebody else is no
   await page.route('**/v1/events/stream*', (route) => route.abort());
   server.clock.advance(16 * minuteMs); // the token ends, and the message is the first to notice
   await visitor.write('I am Ada.');
+  await visitor.field.fill('And I have a secret.');
   await shows(visitor.texts, []);
+  expect(await visitor.field.inputValue()).toBe('');
   await visitor.write('I am Alan.');
   await eventually(visitor.isSent, (isSent) => isSent);
   expect(await agent.contents((await agent.conversation()).id)).toEqual(['I am Alan.']);

@@ -14,14 +14,20 @@ export class ConversationWidget extends HTMLElement {
   static readonly observedAttributes = ['service', 'token-url'];
 
   #end: (() => void) | undefined;
+  #view: View | undefined;
 
   connectedCallback(): void {
-    this.#end ??= this.#begin();
+    if (this.#end === undefined) this.#beginAnew();
+    else this.#view?.showEnd(); // what was moved is at its beginning
   }
 
   disconnectedCallback(): void {
-    this.#end?.();
-    this.#end = undefined;
+    // A page that only moves it loses nothing of what is typed or not sent yet.
+    queueMicrotask(() => {
+      if (this.isConnected) return;
+      this.#end?.();
+      this.#end = undefined;
+    });
   }
 
   attributeChangedCallback(): void {
@@ -49,16 +55,16 @@ export class ConversationWidget extends HTMLElement {
         place.write({ isOpen: shown.isOpen, conversationId: chat.conversationId });
         render();
       },
+      onOther: () => {
+        place.write({ isOpen: shown.isOpen });
+        this.#beginAnew();
+      },
     });
     const change = (next: Partial<Shown>): void => {
       shown = { ...shown, ...next };
       place.write({ isOpen: shown.isOpen, conversationId: chat.conversationId });
       render();
       view.focus(shown);
-      onOther: () => {
-        place.write({ isOpen: shown.isOpen });
-        this.#beginAnew();
-      },
     };
     const view = new View(root, textsOf(this), {
       toggle: () => {
@@ -85,6 +91,7 @@ export class ConversationWidget extends HTMLElement {
       readEarlier: () => void chat.readEarlier(),
       scrolled: () => markSeen(),
     });
+    this.#view = view;
     function render(): void {
       view.render(chat, shown);
       markSeen();

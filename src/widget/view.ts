@@ -116,6 +116,10 @@ export class View {
     return scrollHeight - scrollTop - clientHeight < nearPixels;
   }
 
+  showEnd(): void {
+    this.#log.scrollTop = this.#log.scrollHeight;
+  }
+
   /** Moves the focus to where the visitor goes on. */
   focus(shown: Shown): void {
     if (!shown.isOpen) this.#launcher.focus();
@@ -124,11 +128,11 @@ export class View {
   }
 
   render(chat: Chat, { isOpen, isListing }: Shown): void {
+    const focused = this.#root.activeElement;
     const unread = chat.unread();
     const count = `${this.#texts('unread')}: ${unread}`;
     const name = this.#texts(isOpen ? 'close' : 'open');
     this.#launcher.setAttribute('aria-label', unread === 0 ? name : `${name}. ${count}`);
-    const focused = this.#root.activeElement;
     this.#launcher.setAttribute('aria-expanded', `${isOpen}`);
     this.#badge.setAttribute('aria-label', unread === 0 ? '' : count);
     say(this.#badge, unread === 0 ? '' : unread > 99 ? '99+' : `${unread}`);
@@ -143,13 +147,13 @@ export class View {
     say(this.#notice, this.#noticeOf(chat, isListing));
     if (isListing) this.#renderRows(chat);
     this.#renderLog(chat, isOpen && !isListing);
+    // Perhaps what had the focus is gone.
+    const now = this.#root.activeElement as HTMLElement | null;
+    if (focused && now?.hidden !== false) (isListing ? this.#listButton : this.#log).focus();
   }
 
   #noticeOf(chat: Chat, isListing: boolean): string {
     if (chat.state === 'unavailable') return this.#texts('unavailable');
-    // Perhaps what had the focus is gone.
-    const now = this.#root.activeElement as HTMLElement | null;
-    if (focused && now?.hidden !== false) (isListing ? this.#listButton : this.#log).focus();
     if (!chat.isLoaded) return this.#texts('connecting');
     return chat.isClosed && !isListing ? this.#texts('closed') : '';
   }
@@ -207,7 +211,7 @@ export class View {
     });
 
     if (isLonger && !wasAtEnd) log.scrollTop = log.scrollHeight - fromEnd;
-    else if (isOther || wasAtEnd) log.scrollTop = log.scrollHeight;
+    else if (isOther || wasAtEnd) this.showEnd();
     this.#inLog = inLog;
     this.#isOpen = isShown;
   }

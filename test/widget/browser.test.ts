@@ -644,8 +644,6 @@ test('a page whose stream is refused for want of requests waits as it is told, a
   await shows(visitor.texts, ['Hello', 'On its way.']);
 });
 
-test('a token is renewed before it ends', async (context) => {
-  const { page, errors, agent, visitor, site } = await open(context, { isTimed: true });
 test('a chat that is told to wait for longer than an hour asks again after one, and not before', async (context) => {
   const { page, site, visitor } = await open(context, { isTimed: true });
   await page.route('**/graphql', async (route) => {
@@ -693,6 +691,8 @@ test('a conversation that is opened while the service is away opens when it is b
   await shows(visitor.texts, ['c1', 'c2']);
 });
 
+test('a token is renewed before it ends', async (context) => {
+  const { page, errors, agent, visitor, site } = await open(context, { isTimed: true });
   await visitor.launcher.click();
   await visitor.write('Hello');
   const { id } = await agent.conversation();
@@ -971,11 +971,25 @@ test('it works with a script of the site’s own, and goes on where it was when 
   const { id } = await agent.conversation();
   await agent.answer(id, 'Hello, Ada');
   await shows(visitor.texts, ['Hello', 'Hello, Ada']);
-  // Another place in the page, and other attributes: it begins anew, where it was.
+  // Another place in the page: it goes on, with what is typed and what is not sent yet.
+  const departure = gate();
+  await page.route('**/messages', async (route) => {
+    await departure.opened;
+    await route.continue();
+  });
+  await visitor.write(`Thank you${'\n'.repeat(40)}!`);
+  await visitor.field.fill('One more thing');
   await page.evaluate("document.querySelector('main').append(document.querySelector('conversation-widget'))");
-  await shows(visitor.texts, ['Hello', 'Hello, Ada']);
+  const log = visitor.widget.getByRole('log');
+  expect(await log.evaluate((element) => element.scrollTop)).toBeGreaterThan(0);
+  departure.open();
+  await eventually(visitor.isSent, (isSent) => isSent);
+  const all = ['Hello', 'Hello, Ada', `Thank you${'\n'.repeat(40)}!`];
+  await shows(visitor.texts, all);
+  expect(await visitor.field.inputValue()).toBe('One more thing');
+  // Other attributes: it begins anew, where it was.
   await page.evaluate("document.querySelector('conversation-widget').setAttribute('token-url', '/chat-token?again')");
-  await shows(visitor.texts, ['Hello', 'Hello, Ada']);
+  await shows(visitor.texts, all);
   await eventually(
     async () => server.app.sessions.size,
     (size) => size === 1,
@@ -983,7 +997,7 @@ test('it works with a script of the site’s own, and goes on where it was when 
   await visitor.write('Thanks');
   await eventually(
     () => agent.contents(id),
-    (contents) => contents.length === 3,
+    (contents) => contents.length === 4,
   );
   expect(errors).toEqual([]);
 });

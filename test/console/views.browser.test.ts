@@ -3,7 +3,7 @@ import type { TestContext } from 'vitest';
 import { expect } from 'vitest';
 import { analytics } from '../../src/console/documents-of-views.ts';
 import { axeFindings } from '../support/axe.ts';
-import { openPage, shows } from '../support/browser.ts';
+import { lettersOf, openPage, shows } from '../support/browser.ts';
 import type { Client, Json } from '../support/client.ts';
 import { hourMs, minuteMs, TestClock } from '../support/clock.ts';
 import { longTest as test } from '../support/effort.ts';
@@ -155,6 +155,19 @@ test('events that could not be read on while the service was away are read when 
   context.onTestFinished(() => again.close());
   await count(page, 'Events, newest first', 120);
   expect(await page.getByRole('alert').count()).toBe(0);
+});
+
+test('what was written from right to left stands in its order in an event', async (context) => {
+  const { page, account, show } = await open(context);
+  const { id } = await ask(account, 'POST', '/conversations', { subject: 'אוהל' });
+  await ask(account, 'PATCH', `/conversations/${id}`, { subject: 'דואר' });
+  await ask(account, 'POST', '/leads', { conversationId: id, name: 'דנה', phone: '+49 30' });
+  await show('events');
+  await count(page, 'Events, newest first', 3);
+  const [change] = await lettersOf(page.getByText('subject: '));
+  const [lead] = await lettersOf(page.locator('td div', { hasText: '+49 30' }));
+  expect([change?.text, lead?.text]).toEqual(['subject: אוהל → דואר', 'דנה, +49 30']);
+  expect([change?.areInOrder('ל', '→', 'ר'), lead?.areInOrder('ה', '4', '3')]).toEqual([true, true]);
 });
 
 test('events appear as they happen, of the types chosen, and none is missed while it is paused', async (context) => {

@@ -1,5 +1,5 @@
 import { existsSync } from 'node:fs';
-import type { Page } from 'playwright-core';
+import type { Locator, Page } from 'playwright-core';
 import { expect, onTestFinished, type TestContext } from 'vitest';
 import { executablePath, launchBrowser } from './chromium.ts';
 import { eventually } from './wait.ts';
@@ -47,9 +47,44 @@ export async function openPage(context: Pick<TestContext, 'skip'>, origins: read
   return { page, errors, foreign };
 }
 
+/** Another tab of the same browser, with a place of its own. */
+export async function openTab(page: Page, url: string): Promise<Page> {
+  const opened = page.context().waitForEvent('page');
+  await page.evaluate(`void window.open(${JSON.stringify(url)}, '_blank', 'noopener')`);
+  return await opened;
+}
+
 /** Until what a page shows is as expected. */
 export const shows = <T>(ask: () => Promise<T>, expected: T): Promise<T> =>
   eventually(ask, (shown) => JSON.stringify(shown) === JSON.stringify(expected)).catch(async () => {
     expect(await ask()).toEqual(expected);
     return expected;
   });
+
+/** Where the letters of elements are shown. */
+export async function lettersOf(elements: Locator) {
+  const found = await elements.evaluateAll((all) =>
+    all.map((element) => {
+      const walker = document.createTreeWalker(element, NodeFilter.SHOW_TEXT);
+      const letters: DOMRect[] = [];
+      for (let node = walker.nextNode(); node !== null; node = walker.nextNode()) {
+        for (let at = 0; at < (node.nodeValue ?? '').length; at++) {
+          const range = new Range();
+          range.setStart(node, at);
+          range.setEnd(node, at + 1);
+          letters.push(range.getBoundingClientRect());
+        }
+      }
+      const [lefts, rights] = [letters.map(({ left }) => left), letters.map(({ right }) => right)];
+      return { text: element.textContent, lefts, rights };
+    }),
+  );
+  return found.map((each) => ({
+    ...each,
+    /** Whether these letters are shown from left to right. */
+    areInOrder(...letters: string[]): boolean {
+      const places = letters.map((letter) => each.lefts[each.text.indexOf(letter)] ?? Number.NaN);
+      return places.every((place, at) => at === 0 || place > (places[at - 1] ?? Number.NaN));
+    },
+  }));
+}

@@ -1,17 +1,17 @@
-import type { Locator, Page } from 'playwright-core';
+import type { Page } from 'playwright-core';
 import type { TestContext } from 'vitest';
 import { expect } from 'vitest';
 import { commandLine, serve } from '../cli/program.ts';
 import { whilePagesAreAway } from '../support/away.ts';
 import { axeFindings } from '../support/axe.ts';
-import { openPage, shows } from '../support/browser.ts';
+import { lettersOf, openPage, openTab, shows } from '../support/browser.ts';
 import { type Client, clientOf, type Json } from '../support/client.ts';
 import { minuteMs, TestClock } from '../support/clock.ts';
 import { longTest as test } from '../support/effort.ts';
 import { temporaryFolder } from '../support/files.ts';
 import { startTestServer, type TestServer, type TestServerOptions } from '../support/server.ts';
 import { eventually, gate } from '../support/wait.ts';
-import { openTab, type SiteOptions, startWidgetSite, visitorIn } from './visitor.ts';
+import { type SiteOptions, startWidgetSite, visitorIn } from './visitor.ts';
 
 // The chat widget in the page of a site, as the GUIDE shows it, with a visitor before it and an agent behind the service.
 
@@ -1013,10 +1013,9 @@ test.for(['ltr', 'rtl'] as const)(
     const author = { id: 'agent-3', name: 'דנה' };
     await agent.ask('POST', `/conversations/${id}/messages`, { sender: 'agent', content: 'שלום', author });
     await shows(visitor.texts, ['Hello', 'שלום']);
-    const [, { text, lefts }] = await lettersOf(visitor.widget.locator('[part=meta]'));
-    const isBefore = (one: string, other: string) => lefts[text.indexOf(one)] < lefts[text.indexOf(other)];
-    expect(text).toMatch(/^דנה · \d+:\d+ [AP]M$/);
-    expect([isBefore('נ', ':'), isBefore(':', 'M')]).toEqual([direction === 'ltr', true]);
+    const [, about] = await lettersOf(visitor.widget.locator('[part=meta]'));
+    expect(about?.text).toMatch(/^דנה · \d+:\d+ [AP]M$/);
+    expect([about?.areInOrder('נ', ':'), about?.areInOrder(':', 'M')]).toEqual([direction === 'ltr', true]);
     await agent.begin('דואר', 'c1');
     await agent.begin('Parcel', 'd1');
     await visitor.list.click();
@@ -1028,23 +1027,3 @@ test.for(['ltr', 'rtl'] as const)(
     expect(new Set(starts.map(Math.round)).size).toBe(1);
   },
 );
-
-/** Where the letters of elements are shown. */
-function lettersOf(elements: Locator): Promise<Json[]> {
-  return elements.evaluateAll((all) =>
-    all.map((element) => {
-      const walker = document.createTreeWalker(element, NodeFilter.SHOW_TEXT);
-      const letters: DOMRect[] = [];
-      for (let node = walker.nextNode(); node !== null; node = walker.nextNode()) {
-        for (let at = 0; at < (node.nodeValue ?? '').length; at++) {
-          const range = new Range();
-          range.setStart(node, at);
-          range.setEnd(node, at + 1);
-          letters.push(range.getBoundingClientRect());
-        }
-      }
-      const [lefts, rights] = [letters.map(({ left }) => left), letters.map(({ right }) => right)];
-      return { text: element.textContent, lefts, rights };
-    }),
-  );
-}

@@ -128,10 +128,3 @@ export function visitorIn(page: Page) {
     },
   };
 }
-
-/** Another tab of the same browser, with a place of its own. */
-export async function openTab(page: Page, url: string): Promise<Page> {
-  const opened = page.context().waitForEvent('page');
-  await page.evaluate(`void window.open(${JSON.stringify(url)}, '_blank', 'noopener')`);
-  return await opened;
-}

@@ -266,8 +266,8 @@ function What({ entry }: { readonly entry: Entry }) {
       )}
       {changes?.map((change) => (
         <div key={`${change.field} ${change.key}`}>
-          {change.key === null ? change.field : `${change.field}.${change.key}`}: {inWords(change.from)} →{' '}
-          {inWords(change.to)}
+          {change.key === null ? change.field : `${change.field}.${change.key}`}: <bdi>{inWords(change.from)}</bdi> →{' '}
+          <bdi>{inWords(change.to)}</bdi>
         </div>
       ))}
       {readPosition && conversationId !== undefined && (
@@ -276,7 +276,16 @@ function What({ entry }: { readonly entry: Entry }) {
           {readPosition.sequence}.
         </>
       )}
-      {lead && <div>{[lead.name, lead.email, lead.phone].filter(Boolean).join(', ')}</div>}
+      {lead && (
+        <div>
+          {[lead.name, lead.email, lead.phone].filter(Boolean).map((each, at) => (
+            <>
+              {at > 0 && ', '}
+              <bdi>{each}</bdi>
+            </>
+          ))}
+        </div>
+      )}
     </>
   );
 }

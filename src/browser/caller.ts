@@ -1,5 +1,5 @@
 import { Credential } from '../client/credential.ts';
-import { newToken, signedInItem } from '../console/session.ts';
+import { newToken, signedInItem, tokensFrom } from '../console/session.ts';
 
 // As whom a page calls. What is typed is in memory alone: it is gone with the page. Who has signed in to the console need
 // not type anything, since its cookie gives out short-lived tokens.
@@ -25,9 +25,8 @@ export class Caller {
    */
   async useConsole(): Promise<void> {
     const choice = ++this.#choices;
-    const credential = new Credential(newToken);
-    await credential.authorization();
-    if (choice === this.#choices) this.#become('console', credential);
+    const tokens = tokensFrom(await newToken());
+    if (choice === this.#choices) this.#become('console', new Credential(tokens));
   }
 
   /** Whether this browser remembers that somebody has signed in to the console. */

@@ -1,3 +1,4 @@
+import { claimsOf } from '../client/claims.ts';
 import { Client, ServiceError, type Token } from '../client/index.ts';
 
 // Who uses the console, and the client that calls for them. The API key is sent once, when signing in: from then on the
@@ -40,6 +41,9 @@ export type OnEnd = (why: string) => void;
 
 const whyEnded =
   'The session has ended: its API key was revoked or has expired, or somebody signed in twelve hours ago. Sign in again.';
+
+const whyLeft =
+  'Somebody has signed in to another account in this browser. Reload the page to go on with that, or sign in again.';
 
 /**
  * Signs in with an API key.
@@ -86,22 +90,28 @@ export function knownAgent(): Agent {
 }
 
 function sessionOf(agent: Agent, first: GivenToken, onEnd: OnEnd): Session {
-  let given: GivenToken | undefined = first;
+  const tokens = tokensFrom(first);
   const credential = async (): Promise<Token> => {
-    const token = given;
-    given = undefined;
-    if (token !== undefined) return token;
     try {
-      return await newToken();
+      return await tokens();
     } catch (error) {
-      if (isOver(error)) {
-        localStorage.removeItem(signedInItem);
-        onEnd(whyEnded);
-      }
+      if (isOver(error)) onEnd(error.message === whyLeft ? whyLeft : whyEnded);
       throw error;
     }
   };
   return { client: new Client({ url: service, credential, maxWaitSeconds }), agent, scopes: first.scopes };
+}
+
+/** What gets the tokens of a session: the first one, and from then on others for the same account, whoever signs in. */
+export function tokensFrom(first: GivenToken): () => Promise<GivenToken> {
+  const accountOf = ({ token }: GivenToken): unknown => claimsOf(token)?.['account'];
+  let next: GivenToken | undefined = first;
+  return async () => {
+    const given = next ?? (await newToken());
+    next = undefined;
+    if (accountOf(given) !== accountOf(first)) throw new ServiceError(whyLeft, { code: 'UNAUTHENTICATED' });
+    return given;
+  };
 }
 
 /** @throws ServiceError if nobody has signed in, or no longer */
@@ -111,7 +121,8 @@ export async function newToken(): Promise<GivenToken> {
   return await response.json();
 }
 
-const isOver = (error: unknown): boolean => error instanceof ServiceError && error.code === 'UNAUTHENTICATED';
+const isOver = (error: unknown): error is ServiceError =>
+  error instanceof ServiceError && error.code === 'UNAUTHENTICATED';
 
 async function ask(method: 'POST' | 'DELETE', path: string, headers: Record<string, string> = {}): Promise<Response> {
   try {

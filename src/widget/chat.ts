@@ -1,3 +1,4 @@
+import { claimsOf } from '../client/claims.ts';
 import { mayPass } from '../client/errors.ts';
 import { Client, type Event, type Output, ServiceError } from '../client/index.ts';
 import { newKey } from '../client/key.ts';
@@ -611,13 +612,10 @@ async function tokenFrom(url: string | null, signal: AbortSignal): Promise<{ tok
 
 /** Whom a token is for, as it says itself. */
 function visitorOf(token: string): string {
-  try {
-    const claims = atob((token.split('.')[1] ?? '').replaceAll('-', '+').replaceAll('_', '/'));
-    const { account, conversation, visitor } = JSON.parse(claims);
-    return JSON.stringify([account, conversation, visitor?.id]);
-  } catch {
-    return token; // shared with no other tab
-  }
+  const claims = claimsOf(token);
+  if (claims === undefined) return token; // shared with no other tab
+  const { account, conversation, visitor } = claims;
+  return JSON.stringify([account, conversation, (visitor as { id?: unknown } | undefined)?.id]);
 }
 
 const refused = (message: string): ServiceError => new ServiceError(message, { code: 'FORBIDDEN' });

@@ -316,6 +316,27 @@ test('when its key is revoked, the page asks to sign in again and says why', asy
   await shows(() => agent.connection.textContent(), 'Live');
 });
 
+test('when another tab signs in to another account, the page neither shows it nor writes to it, and says why', async (context) => {
+  const { page, server, account, others, agent } = await open(context);
+  const id = await others.start('Ada', 'Hello');
+  await agent.signIn(account.secret);
+  await agent.row('Ada').click();
+  await agent.reply.fill('I have it.');
+  const second = await server.account();
+  await othersOf(second).start('Alan', 'Good morning');
+  const tab = consoleIn(await openTab(page, `${server.url}/console`));
+  await tab.button('Sign out').click();
+  await tab.signIn(second.secret);
+  await shows(tab.names, ['Alan']);
+  server.clock.advance(16 * minuteMs); // the tokens end
+  await page.getByRole('status').filter({ hasText: 'another account' }).waitFor();
+  expect(await agent.row('Alan').count()).toBe(0);
+  await agent.signIn(account.secret);
+  await shows(() => agent.reply.inputValue(), 'I have it.');
+  await agent.reply.press('Enter');
+  await shows(() => others.contents(id), ['Hello', 'I have it.']);
+});
+
 test('what was not sent when a session ended is there in the next one, until the agent signs out', async (context) => {
   const { page, account, others, agent } = await open(context);
   const conversation = await others.start('Ada', 'Hello');

@@ -122,6 +122,16 @@ test('leads are listed page by page, found by their email address, and appear as
   expect([errors, foreign]).toEqual([[], []]);
 });
 
+test('what a visitor leaves as an email address adds nobody and no text to a message to it', async (context) => {
+  const { page, account, show } = await open(context);
+  const email = 'ada@example.com?bcc=eve@example.com&body=Pay%20here#,mallory@example.com';
+  await ask(account, 'POST', '/leads', { email });
+  await show('leads');
+  const href = (await page.getByRole('link', { name: email }).getAttribute('href')) ?? '';
+  expect([new URL(href).search, decodeURIComponent(new URL(href).pathname)]).toEqual(['', email]);
+  expect(href).not.toContain(',');
+});
+
 test.for([
   ['leads', 'Leads, newest first'],
   ['events', 'Events, newest first'],

@@ -110,7 +110,7 @@ export function Leads({ session: { client }, live }: ViewProps) {
         {(lead) => (
           <tr key={lead.id}>
             <th scope="row">{lead.name ?? '–'}</th>
-            <td class="whole">{lead.email === null ? '–' : <a href={`mailto:${lead.email}`}>{lead.email}</a>}</td>
+            <td class="whole">{lead.email === null ? '–' : <a href={mailTo(lead.email)}>{lead.email}</a>}</td>
             <td class="whole">{lead.phone === null ? '–' : <a href={`tel:${lead.phone}`}>{lead.phone}</a>}</td>
             <td>{lead.company ?? '–'}</td>
             <td>
@@ -133,4 +133,9 @@ export function Leads({ session: { client }, live }: ViewProps) {
       </PagedTable>
     </div>
   );
+}
+
+/** A visitor has written the address: what a link would take for another recipient or a text stays a part of it. */
+function mailTo(address: string): string {
+  return `mailto:${encodeURIComponent(address).replaceAll('%40', '@')}`;
 }

@@ -142,7 +142,7 @@ export class Client {
    */
   async #send(path: string, { request, isSafe, signal }: Sending): Promise<string> {
     const { url, credential, fetch: send } = this.#transport;
-    const giveUpMs = Date.now() + this.#maxWaitMs;
+    const giveUpMs = performance.now() + this.#maxWaitMs; // the clock may be set meanwhile
     const attempt = async (own: AbortSignal): Promise<string | ServiceError> => {
       const headers = { ...request.headers, Authorization: await credential.authorization() };
       const response = await send(url + path, { ...request, headers, signal: own });
@@ -152,7 +152,7 @@ export class Client {
       let waitMs: number | undefined;
       let failure: unknown;
       try {
-        const answer = await within(Math.max(giveUpMs - Date.now(), leastAnswerMs), signal, attempt);
+        const answer = await within(Math.max(giveUpMs - performance.now(), leastAnswerMs), signal, attempt);
         if (!(answer instanceof ServiceError)) return answer;
         failure = answer;
         if (answer.code === 'UNAUTHENTICATED' && credential.isRenewable && !hasRenewed) {
@@ -168,7 +168,7 @@ export class Client {
         failure = error;
         if (isSafe && !signal?.aborted && mayPass(error)) waitMs = backOffMs(failures);
       }
-      if (waitMs === undefined || Date.now() + waitMs > giveUpMs) throw failure;
+      if (waitMs === undefined || performance.now() + waitMs > giveUpMs) throw failure;
       if (waitMs > 0) await wait(waitMs, signal);
     }
   }

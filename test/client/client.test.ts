@@ -50,7 +50,7 @@ const never = () => new Promise<never>(() => {});
 
 /** Time passes for the client only when the test says so. */
 function holdTime(): void {
-  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'Date'] });
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'Date', 'performance'] });
   onTestFinished(() => void vi.useRealTimers());
 }
 
@@ -123,6 +123,27 @@ describe('a call', () => {
     });
     expect(spent.sent).toHaveLength(1);
   });
+
+  test.each([1, -1])(
+    'waits neither longer nor shorter when the clock is changed meanwhile, by %i h',
+    async (hours) => {
+      vi.useFakeTimers({ toFake: ['Date'] });
+      onTestFinished(() => void vi.useRealTimers());
+      const { through } = network((count) => {
+        if (count === 1) vi.setSystemTime(Date.now() + hours * 3_600_000);
+        return count <= 2 ? refusal(503, 'UNAVAILABLE') : undefined;
+      });
+      await new Client({ url: server.url, credential: account.secret, fetch: through }).call('getAccount');
+      const away = network((count) => {
+        if (count === 1) vi.setSystemTime(Date.now() + hours * 3_600_000);
+        return refusal(503, 'UNAVAILABLE');
+      });
+      const impatient = { url: server.url, credential: account.secret, fetch: away.through, maxWaitSeconds: 1 };
+      await expect(new Client(impatient).call('getAccount')).rejects.toMatchObject({ code: 'UNAVAILABLE' });
+      expect(away.sent.length).toBeGreaterThan(1);
+    },
+    10_000,
+  );
 
   test.each(['Sun, 29 Nov 2026 08:30:00 GMT', 'Sunday, 29-Nov-26 08:30:00 GMT', 'Sun Nov 29 08:30:00 2026'])(
     'reads the time until which it is to wait in each form that HTTP has: %s',

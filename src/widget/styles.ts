@@ -57,7 +57,7 @@ p { margin: 0 }
 .message.visitor { align-items: flex-end }
 .text { max-width: 85%; padding: .45rem .75rem; border-radius: 12px; background: var(--bubble); white-space: pre-wrap; overflow-wrap: anywhere; unicode-bidi: plaintext }
 .visitor .text { background: var(--accent); color: var(--on-accent) }
-.meta { font-size: 12px; color: var(--muted); padding: 0 .3rem }
+.meta { font-size: 12px; color: var(--muted); padding: 0 .3rem; overflow-wrap: anywhere }
 time { unicode-bidi: plaintext }
 .failed { color: var(--error) }
 .failed button { padding: .1rem .4rem; text-decoration: underline }
@@ -76,5 +76,6 @@ textarea::placeholder { color: var(--muted); opacity: 1 }
 @media print { :host { display: none } }
 @media (max-width: 30rem) {
   .panel { position: fixed; inset: 0; z-index: 1; width: auto; max-width: none; height: auto; max-height: none; margin: 0; border: 0; border-radius: 0 }
+  .panel:not([hidden]) ~ .launcher { visibility: hidden }
 }
 `;

@@ -853,6 +853,26 @@ test('the keyboard is enough: the focus goes into the chat and comes back', asyn
   expect([await focused(), await visitor.panel.isVisible()]).toEqual(['launcher', false]);
 });
 
+test('on a phone words and names that are too long break, and nothing behind the chat gets the focus', async (context) => {
+  const { page, agent, visitor } = await open(context);
+  await page.setViewportSize({ width: 320, height: 568 });
+  await visitor.launcher.click();
+  const long = 'Donaudampfschifffahrtsgesellschaft'.repeat(3);
+  await visitor.write(long);
+  const { id } = await agent.conversation();
+  const author = { id: 'agent-3', name: long };
+  await agent.ask('POST', `/conversations/${id}/messages`, { sender: 'agent', content: long, author });
+  await shows(visitor.texts, [long, long]);
+  expect(await visitor.widget.getByRole('log').evaluate((log) => log.scrollWidth - log.clientWidth)).toBe(0);
+  await visitor.field.focus();
+  await page.keyboard.press('Tab');
+  expect(await focusedPart(page)).toBe('send');
+  await page.keyboard.press('Tab');
+  expect(await focusedPart(page)).not.toBe('launcher');
+  await visitor.field.press('Escape');
+  expect([await focusedPart(page), await visitor.panel.isVisible()]).toEqual(['launcher', false]);
+});
+
 test('what was begun elsewhere opens in a tab that has nothing yet, and what is unread opens with the chat', async (context) => {
   const { page, site, agent, visitor } = await open(context);
   const other = visitorIn(await openTab(page, site.origin));

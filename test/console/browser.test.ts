@@ -439,6 +439,25 @@ test('in a narrow page all of a message can be read, however long the name of it
   expect((box?.x ?? 0) + (box?.width ?? 0)).toBeLessThan(390);
 });
 
+test('when a conversation is closed or deleted under a reply, the focus stays in it, and what was typed is back with it', async (context) => {
+  const { page, account, others, agent } = await open(context);
+  const id = await others.start('Ada', 'Hello');
+  await agent.signIn(account.secret);
+  await agent.row('Ada').click();
+  const focused = () => page.evaluate('document.activeElement.textContent');
+  await agent.reply.fill('I have');
+  await others.ask('PATCH', `/conversations/${id}`, { status: 'closed' });
+  await agent.thread.getByText('This conversation is closed.').waitFor();
+  await shows(focused, 'Ada');
+  await agent.button('Reopen').click();
+  await shows(() => agent.reply.inputValue(), 'I have');
+  await agent.reply.focus();
+  await others.ask('DELETE', `/conversations/${id}`);
+  await agent.thread.getByText('has been deleted.').waitFor();
+  await shows(focused, 'Ada');
+  expect(await agent.thread.getByRole('status').textContent()).toBe('deleted'); // which a screen reader says
+});
+
 test('what is wrong with a tag is said with the name of its field', async (context) => {
   const { page, account, others, agent } = await open(context);
   await others.start('Ada', 'Hello');

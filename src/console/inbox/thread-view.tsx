@@ -15,11 +15,11 @@ export function ThreadView({ inbox, thread }: ThreadProps) {
   const heading = useRef<HTMLHeadingElement>(null);
   const focus = (): void => heading.current?.focus({ preventScroll: true });
   useEffect(focus, []);
-  useEffect(() => {
-    // The button that has made a change may be gone.
-    if (!thread.isChanging && document.activeElement === document.body) focus();
-  }, [thread.isChanging]);
   const { row } = thread;
+  useEffect(() => {
+    // The button that has made a change may be gone, and the reply to a conversation that was closed or deleted.
+    if (!thread.isChanging && document.activeElement === document.body) focus();
+  }, [thread.isChanging, thread.isGone, row?.status]);
   return (
     <>
       <header class="thread-head">
@@ -34,7 +34,7 @@ export function ThreadView({ inbox, thread }: ThreadProps) {
         </div>
         {row && !thread.isGone && <About inbox={inbox} thread={thread} row={row} />}
         <p class="unseen" role="status">
-          {row && !thread.isGone && `${row.status.toLowerCase()}, ${assigneeIn(row, inbox)}`}
+          {thread.isGone ? 'deleted' : row && `${row.status.toLowerCase()}, ${assigneeIn(row, inbox)}`}
         </p>
         {thread.refusal !== undefined && <Failure error={thread.refusal} />}
       </header>

@@ -328,6 +328,34 @@ test('what is seen while an earlier message is being marked is marked, too', asy
   }
 });
 
+test('what was seen while the service refused is marked when the conversation is opened again, or something happens', async () => {
+  let isRefused = true;
+  const { inbox, id, ask } = await openThread(undefined, async (url, init) =>
+    isRefused && `${init?.body}`.includes('markRead')
+      ? Response.json({ code: 'QUOTA_EXCEEDED' }, { status: 409 })
+      : fetch(url, init),
+  );
+  const isUnread = () => inbox.thread?.row?.unreadCount !== 0;
+  await inbox.seen();
+  expect(isUnread()).toBe(true);
+  isRefused = false;
+  await inbox.open(undefined);
+  await inbox.open(id);
+  await inbox.seen();
+  expect(isUnread()).toBe(false);
+
+  isRefused = true;
+  await ask('POST', '/messages', { sender: 'visitor', content: 'Are you there?' });
+  await until(isUnread);
+  await inbox.seen();
+  expect(isUnread()).toBe(true);
+  isRefused = false;
+  await ask('PATCH', '', { addTags: ['b'] });
+  await until(() => inbox.thread?.row?.tags[0] === 'b');
+  await inbox.seen();
+  expect(isUnread()).toBe(false);
+});
+
 test('each action costs one request, and following costs none', async () => {
   const { inbox, account, id, ask } = await openThread();
   await ask('PATCH', '', { addTags: ['b'] });

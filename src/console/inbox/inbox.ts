@@ -34,7 +34,7 @@ export class Inbox {
   #isMarking = false;
   /** Whether a message was seen while another one was being marked. */
   #hasSeenMore = false;
-  /** What the service did not let it mark as read. */
+  /** What the service did not let it mark as read, since it was last heard of. */
   #notMarked = '';
   /** The last question about each conversation, until it is answered or an event tells more. */
   readonly #asking = new Map<string, object>();
@@ -105,6 +105,7 @@ export class Inbox {
   /** Opens a conversation, or none. */
   async open(id: string | undefined): Promise<void> {
     if (this.thread?.id === id) return;
+    this.#notMarked = '';
     this.thread?.leave();
     this.thread = undefined;
     if (id !== undefined) {
@@ -183,7 +184,7 @@ export class Inbox {
       await ask(this.#context, markRead, { input }, { isRepeatable: true });
       this.#read(thread.id, sequence);
     } catch {
-      this.#notMarked = mark; // the next message that is seen says it, too
+      this.#notMarked = mark;
     } finally {
       this.#isMarking = false;
     }
@@ -224,6 +225,7 @@ export class Inbox {
   }
 
   #fold(event: LoggedEvent): void {
+    this.#notMarked = '';
     const id = event.conversationId ?? event.conversation?.conversationId; // none if the event was erased
     if (id === undefined) return;
     if (event.readPosition) {

@@ -90,6 +90,9 @@ export interface ChatOptions {
 /** How long a message is tried to be sent before the visitor is asked. */
 const maxWaitSeconds = 20;
 
+/** Browsers complete requests of a page that is left, of 64 KiB at most. So many characters never take more. */
+const mostKept = 20_000;
+
 /** The conversations of a visitor, kept up to date by their events. */
 export class Chat {
   readonly #client: Client;
@@ -136,6 +139,11 @@ export class Chat {
         return given;
       },
       maxWaitSeconds,
+      fetch: (input, init = {}) => {
+        // A message that is being sent arrives also when the visitor follows a link meanwhile.
+        const keepalive = init.method === 'POST' && `${init.body}`.length < mostKept;
+        return fetch(input, { ...init, keepalive });
+      },
     });
     this.#service = service;
     this.#wanted = conversationId;

@@ -1,6 +1,8 @@
+import { once } from 'node:events';
+import { createServer, type IncomingMessage, request } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import type { Page } from 'playwright-core';
-import type { TestContext } from 'vitest';
-import { expect } from 'vitest';
+import { expect, onTestFinished, type TestContext } from 'vitest';
 import { commandLine, serve } from '../cli/program.ts';
 import { whilePagesAreAway } from '../support/away.ts';
 import { axeFindings } from '../support/axe.ts';
@@ -277,6 +279,46 @@ test('a message that was refused can be written anew, or taken back', async (con
   expect(await focusedPart(page)).toBe('field');
   expect(await agent.contents(id)).toEqual(['Hello']);
 });
+
+test('a message that is being sent arrives also when the visitor follows a link', async (context) => {
+  const { page, site, server, account, agent, visitor } = await open(context);
+  const [arrival, answer] = [gate(), gate()];
+  // A slow network between the page and the service: the browser asks first whether it may send at all.
+  const { origin } = await startProxy(server.url, async ({ method, url }) => {
+    if (method !== 'OPTIONS' || url !== '/v1/conversations') return;
+    arrival.open();
+    await answer.opened;
+  });
+  await site.connect(origin, account.secret);
+  await page.goto(site.origin);
+  await visitor.launcher.click();
+  await shows(visitor.notice, '');
+  await visitor.write('Hello');
+  await arrival.opened;
+  await page.goto('about:blank');
+  answer.open();
+  expect(await agent.contents((await agent.conversation()).id)).toEqual(['Hello']);
+});
+
+/** Starts a proxy in front of a service, which passes a request on when it may. It is ended with the test. */
+async function startProxy(url: string, may: (request: IncomingMessage) => Promise<void>): Promise<{ origin: string }> {
+  const proxy = createServer(async (req, res) => {
+    await may(req);
+    const { method, headers } = req;
+    const passed = request(`${url}${req.url}`, { ...(method && { method }), headers }, (answer) => {
+      res.writeHead(answer.statusCode ?? 502, answer.headers);
+      answer.pipe(res);
+    });
+    passed.on('error', () => res.destroy());
+    req.pipe(passed);
+  }).listen(0, '127.0.0.1');
+  await once(proxy, 'listening');
+  onTestFinished(() => {
+    proxy.close();
+    proxy.closeAllConnections();
+  });
+  return { origin: `http://127.0.0.1:${(proxy.address() as AddressInfo).port}` };
+}
 
 /** Lets what the page sends to such an address fail until it is let again. */
 async function refuse(page: Page, url: string): Promise<() => Promise<void>> {

@@ -1,5 +1,6 @@
 import { Credential } from '../client/credential.ts';
 import { newToken, signedInItem, tokensFrom } from '../console/session.ts';
+import { kept } from './kept.ts';
 
 // As whom a page calls. What is typed is in memory alone: it is gone with the page. Who has signed in to the console need
 // not type anything, since its cookie gives out short-lived tokens.
@@ -31,7 +32,7 @@ export class Caller {
 
   /** Whether this browser remembers that somebody has signed in to the console. */
   get mayBeSignedIn(): boolean {
-    return localStorage.getItem(signedInItem) !== null;
+    return kept('localStorage', signedInItem) !== null;
   }
 
   forget(): void {

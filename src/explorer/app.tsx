@@ -4,6 +4,7 @@ import { wordsOf } from '../browser/answers.ts';
 import type { Caller } from '../browser/caller.ts';
 import { CallerBar, useKind } from '../browser/caller-bar.tsx';
 import { noteIds, withSeenIds } from '../browser/ids.ts';
+import { keep, kept } from '../browser/kept.ts';
 import { type Answer, follow, type Operation, readSchema, send } from './calls.ts';
 import { Editor, type Given } from './editor.tsx';
 import { type Example, examplesOf } from './examples.ts';
@@ -40,7 +41,7 @@ query Latest {
 type Pane = 'write' | 'answer' | 'schema';
 
 export function App({ caller }: { readonly caller: Caller }) {
-  const [given, setGiven] = useState<Given>(() => ({ text: sessionStorage.getItem(documentItem) ?? firstDocument }));
+  const [given, setGiven] = useState<Given>(() => ({ text: kept('sessionStorage', documentItem) ?? firstDocument }));
   const [givenVariables, setGivenVariables] = useState<Given>({ text: '{}' });
   /** As they are now, after what has been typed. */
   const written = useRef({ document: given.text, cursor: 0, variables: givenVariables.text });
@@ -52,7 +53,7 @@ export function App({ caller }: { readonly caller: Caller }) {
 
   function edited(document: string, cursor: number): void {
     Object.assign(written.current, { document, cursor });
-    sessionStorage.setItem(documentItem, document);
+    keep('sessionStorage', documentItem, document);
   }
 
   function run(): void {

@@ -156,6 +156,19 @@ describe('in a browser', () => {
     await answerOf(page).getByText(/^200/).waitFor();
   });
 
+  longTest('a query is run where the browser keeps nothing for pages', async (context) => {
+    const { page, errors } = await open(context);
+    const refuse = `{ get() { throw new DOMException('Access is denied for this document.', 'SecurityError') } }`;
+    await page.addInitScript(`for (const name of ['localStorage', 'sessionStorage'])
+      Object.defineProperty(window, name, ${refuse})`);
+    await page.reload();
+    await giveCredential(page);
+    await page.getByLabel('Example').selectOption('query account');
+    await page.getByRole('button', { name: 'Run' }).click();
+    await answerOf(page).getByText(/^200/).waitFor();
+    expect(errors).toEqual([]);
+  });
+
   longTest('a wrong credential is told, for the schema, a query and a subscription', async (context) => {
     const { page } = await open(context);
     await giveCredential(page, 'cs_wrong');

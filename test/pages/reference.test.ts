@@ -253,7 +253,7 @@ describe('in a browser', () => {
     await section.getByText('Optional parameters and headers').click();
     await section.getByRole('button', { name: 'Send' }).click();
     await section.getByText('201 Created').waitFor();
-    for (const width of [390, 1_440]) {
+    for (const width of [320, 1_440]) {
       await page.setViewportSize({ width, height: 900 });
       for (const colorScheme of ['light', 'dark'] as const) {
         await page.emulateMedia({ colorScheme });

@@ -289,6 +289,31 @@ describe('a key', () => {
     expect(again.headers['etag']).toBe(first.headers['etag']);
   });
 
+  test('gives the read positions that were answered first, through GraphQL, too', async () => {
+    const client = await server.account();
+    const body = { message: { content: 'Hello', sender: 'visitor' } };
+    const headers = { 'idempotency-key': 'k' };
+    const first = (await client.rest('POST', '/conversations', { body, headers })).body;
+    await client.rest('PUT', `/conversations/${first.id}/read-positions/agent-3`, { body: { sequence: 1 } });
+    const again = await client.graphql(
+      `mutation { createConversation(input: { message: { content: "Hello", sender: VISITOR }, idempotencyKey: "k" }) {
+        conversation {
+          readPositions { reader sequence readAt }
+          ofVisitor: readPositions(readers: ["visitor"]) { reader }
+          ofAgent: readPositions(readers: ["agent-3"]) { reader }
+          unreadByVisitor: unreadCount(reader: "visitor")
+          unreadByAgent: unreadCount(reader: "agent-3")
+        } } }`,
+    );
+    expect(again.data.createConversation.conversation).toEqual({
+      readPositions: first.readPositions,
+      ofVisitor: [{ reader: 'visitor' }],
+      ofAgent: [],
+      unreadByVisitor: 0,
+      unreadByAgent: null,
+    });
+  });
+
   test('comes before the version that was expected: a repetition is no conflict', async () => {
     const client = await server.account();
     const { id } = (await client.rest('POST', '/conversations')).body;

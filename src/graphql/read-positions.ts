@@ -1,3 +1,5 @@
+import type { Conversation as ConversationShape } from '../domain/conversation-record.ts';
+import type { ListedConversation } from '../domain/conversations.ts';
 import { descriptionOf, descriptionsOf } from '../domain/descriptions.ts';
 import { type Fault, validationFailed } from '../domain/errors.ts';
 import { valueFaults } from '../domain/operation.ts';
@@ -11,6 +13,7 @@ import {
 import { type MarkedRead, markRead, positionsUpTo } from '../domain/read-positions.ts';
 import { addMutation, builder, payloadType } from './builder.ts';
 import { besideDescription, Conversation, conversationBeside } from './conversations.ts';
+import type { Loaders } from './loaders.ts';
 import { listOfAtMost } from './measure.ts';
 
 const described = descriptionsOf(readPositionShape);
@@ -24,6 +27,16 @@ export const ReadPosition = builder.objectRef<ReadPositionShape>('ReadPosition')
   }),
 });
 
+/** Those that an operation has answered with the conversation, else those of now. */
+async function positionsOf(
+  conversation: ConversationShape | ListedConversation,
+  { readPositions }: Loaders,
+): Promise<readonly ReadPositionShape[]> {
+  if ('readPositions' in conversation) return conversation.readPositions;
+  const { positions } = await readPositions.load(conversation.id);
+  return positionsUpTo(conversation.messageCount, positions);
+}
+
 builder.objectFields(Conversation, (t) => ({
   readPositions: t.field({
     type: [ReadPosition],
@@ -32,14 +45,11 @@ builder.objectFields(Conversation, (t) => ({
     args: { readers: t.arg.stringList({ description: 'Only those of these readers, at most 50.' }) },
     extensions: listOfAtMost(maxReadPositions),
     // What is wrong is thrown, not rejected with: then the hundredth fault ends an operation before it finds the others.
-    resolve: ({ id, messageCount }, { readers }, { loaders }) => {
+    resolve: (conversation, { readers }, { loaders }) => {
       if (readers != null) refuseFaults(valueFaults(readersInput, readers, ['readers']));
       const asked = readers == null ? undefined : new Set(readers);
-      return loaders.readPositions.load(id).then(({ positions }) =>
-        positionsUpTo(
-          messageCount,
-          positions.filter(({ reader }) => asked?.has(reader) ?? true),
-        ),
+      return positionsOf(conversation, loaders).then((positions) =>
+        positions.filter(({ reader }) => asked?.has(reader) ?? true),
       );
     },
   }),
@@ -48,11 +58,11 @@ builder.objectFields(Conversation, (t) => ({
     description: 'Number of messages that a reader has not read; null if it has no position in the conversation.',
     args: { reader: t.arg.string({ required: true, description: 'An agent’s id in your system, or `visitor`.' }) },
     extensions: listOfAtMost(maxReadPositions), // it is found among them
-    resolve: ({ id, messageCount }, { reader }, { loaders }) => {
+    resolve: (conversation, { reader }, { loaders }) => {
       refuseFaults(valueFaults(readerInput, reader, ['reader']));
-      return loaders.readPositions.load(id).then(({ positions }) => {
+      return positionsOf(conversation, loaders).then((positions) => {
         const position = positions.find((each) => each.reader === reader);
-        return position === undefined ? null : Math.max(0, messageCount - position.sequence);
+        return position === undefined ? null : conversation.messageCount - position.sequence;
       });
     },
   }),

@@ -1,4 +1,7 @@
-/** Counts what is held in memory, of each owner and in all, up to a limit on either. */
+/**
+ * Counts what is held in memory, of each owner and in all, up to a limit on either. Of what is left, an owner may hold half:
+ * so whoever comes next finds room, however many hold as much as they may.
+ */
 export class HeldMemory {
   readonly #limits: { readonly ofOne: number; readonly ofAll: number };
   readonly #byOwner = new Map<string, number>();
@@ -11,9 +14,10 @@ export class HeldMemory {
   /** @returns whether there is room for so much more; if not, it is not counted */
   add(owner: string, size: number): boolean {
     const ofOwner = (this.#byOwner.get(owner) ?? 0) + size;
-    if (ofOwner > this.#limits.ofOne || this.#all + size > this.#limits.ofAll) return false;
+    const all = this.#all + size;
+    if (size > 0 && ofOwner > Math.min(this.#limits.ofOne, this.#limits.ofAll - all)) return false;
     if (ofOwner > 0) this.#byOwner.set(owner, ofOwner);
-    this.#all += size;
+    this.#all = all;
     return true;
   }
 

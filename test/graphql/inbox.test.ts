@@ -101,7 +101,7 @@ test('messages cost nothing unless they ask for an operation, or end one', async
   expect(await free('ping', 'pong', 'other', 'complete 3', 'complete 1')).toBe(5);
 });
 
-test('no more text waits than a bound for each account, and one for all', () => {
+test('of an account, no more text waits than a bound, nor than half of what is left: the next finds room, too', () => {
   const waiting = new HeldMemory(heldByMessages);
   const mebibyte = 1024 * 1024;
   const takenBy = (owner: string): number => {
@@ -110,9 +110,10 @@ test('no more text waits than a bound for each account, and one for all', () => 
     return taken;
   };
   expect(takenBy('one')).toBe(16);
-  expect(['two', 'three', 'four', 'five'].map(takenBy)).toEqual([16, 16, 16, 0]);
-  waiting.remove('one', mebibyte);
-  expect(takenBy('five')).toBe(1);
+  expect(['two', 'three', 'four', 'five', 'six'].map(takenBy)).toEqual([16, 16, 8, 4, 2]);
+  waiting.remove('one', 2 * mebibyte);
+  expect(['five', 'one'].map(takenBy)).toEqual([0, 0]); // they have as much as is left
+  expect(takenBy('six')).toBe(1);
 });
 
 test('an inbox that is cleared leaves nothing behind in what is counted', async () => {

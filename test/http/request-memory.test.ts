@@ -141,6 +141,18 @@ test('large bodies are bounded for an account, and another account is not refuse
   }, 10_000);
 });
 
+test('however many accounts hold as much as they may, another one is not refused', async () => {
+  for (const accountId of ['first', 'second', 'third']) {
+    const held = new RequestMemory(accountId);
+    onTestFinished(() => held.release());
+    expect(() => {
+      for (let bytes = mebibyte; bytes < 100 * mebibyte; bytes += mebibyte) held.growTo(bytes);
+    }).toThrow('Too many large requests');
+  }
+  const body = `{}${' '.repeat(mebibyte - 2)}`;
+  expect((await client.rest('POST', '/conversations', { body })).status).toBe(201);
+});
+
 describe('what was parsed of a large request is bounded for an account until it is answered', () => {
   /** Sends many requests, none of which ends before some are refused. */
   async function sendMany(count: number, send: () => Promise<{ status: number; headers: Json; body: Json }>) {

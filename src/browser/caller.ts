@@ -26,8 +26,9 @@ export class Caller {
    */
   async useConsole(): Promise<void> {
     const choice = ++this.#choices;
-    const tokens = tokensFrom(await newToken());
-    if (choice === this.#choices) this.#become('console', new Credential(tokens));
+    const credential = new Credential(tokensFrom(await newToken()));
+    await credential.authorization(); // from now on it knows when to renew
+    if (choice === this.#choices) this.#become('console', credential);
   }
 
   /** Whether this browser remembers that somebody has signed in to the console. */

@@ -211,6 +211,25 @@ describe('in a browser', () => {
     expect(errors).toEqual([]);
   });
 
+  longTest('the first call comes with a token that is valid, however long the page has been open', async (context) => {
+    const { page, errors } = await open(context);
+    await page.clock.install({ time: server.clock.nowMs });
+    await page.goto(`${server.url}/console`);
+    await page.getByLabel('API key').fill(account.secret);
+    await page.getByRole('button', { name: 'Sign in' }).click();
+    await page.getByRole('button', { name: 'Sign out' }).waitFor();
+    await page.goto(`${server.url}/docs`);
+    await page.getByText('You are signed in to the console.').waitFor();
+    await page.clock.fastForward(16 * 60_000);
+    const renewed = page.waitForRequest('**/console/session/token');
+    const section = page.locator('#getAccount');
+    await section.getByRole('button', { name: 'Try it' }).click();
+    await section.getByRole('button', { name: 'Send' }).click();
+    await renewed;
+    await section.getByText('200 OK').waitFor();
+    expect(errors).toEqual([]);
+  });
+
   longTest('a credential is forgotten with the page', async (context) => {
     const { page } = await open(context);
     await giveCredential(page);

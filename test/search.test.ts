@@ -151,6 +151,28 @@ describe('pages', () => {
   });
 });
 
+test('a page of GraphQL counts nothing unless its total is selected', async () => {
+  const asked: string[] = [];
+  const watched = await startTestServer({ onStatement: (sql) => void (/search_\w/.test(sql) && asked.push(sql)) });
+  onTestFinished(() => watched.close());
+  const own = await watched.account();
+  for (const content of ['日本語の注文', '日本語の返品', '日本語の商品']) await tell(own, [content]);
+  const statementsOf = async (ask: () => Promise<unknown>): Promise<number> => {
+    asked.length = 0;
+    await ask();
+    return asked.length;
+  };
+  const next = async (q: string) => (await own.rest('GET', `/search?q=${q}&limit=1`)).body.pagination.nextCursor;
+  for (const q of ['日', '日本語']) {
+    const after = await next(q);
+    const graphql = (selection: string) => () =>
+      own.graphql(`{ search(q: "${q}", first: 1, after: "${after}") { ${selection} } }`);
+    const page = await statementsOf(() => own.rest('GET', `/search?q=${q}&limit=1&after=${after}&total=none`));
+    expect(await statementsOf(graphql('pageInfo { endCursor }')), q).toBe(page);
+    expect(await statementsOf(graphql('totalCount')), q).toBeGreaterThan(page);
+  }
+});
+
 describe('who may search', () => {
   test('is who may read conversations; a token that is bound to one may not', async () => {
     const id = await tell(client, ['Hello']);

@@ -104,7 +104,7 @@ export interface SearchQuery {
   readonly limit: number;
   /** Continue after the text at this place. */
   readonly after?: number | undefined;
-  /** Up to here, all that come after that place may be counted along, if one question to the storage serves both. */
+  /** If it is given, the storage may count all texts along with the page, up to this number: for a first page only. */
   readonly countTo?: number | undefined;
 }
 
@@ -174,35 +174,18 @@ export const search = operation({
     const filter = { ...others, statuses: status };
     const accountId = caller.account.id;
     const words = new SearchWords(q);
-    const items: SearchResult[] = [];
-    const places = new Map<SearchResult, number>();
     const [start] = after === undefined ? [] : decodeCursor(after, sort, cursorShapes[sort]).map(Number);
     const wantsTotal = total === undefined;
+    const isFirst = start === undefined;
     const countAll = async () => await read.search.count(accountId, { words, filter }, maxCounted + 1);
-    let counted: number | Promise<number> | undefined;
-    let [place, hasMore] = [start, true];
-    const readPage = async (): Promise<void> => {
-      while (items.length < limit && hasMore) {
-        const countTo = wantsTotal && place === undefined ? maxCounted + 1 : undefined;
-        const query = { words, filter, limit: Math.min(limit - items.length, textsAtOnce), after: place, countTo };
-        const found = await read.search.page(accountId, query);
-        counted ??= found.count;
-        for (const [text, result] of await resultsOf(context, found, words)) {
-          items.push(result);
-          places.set(result, text.place);
-        }
-        hasMore = found.hasMore;
-        place = found.items.at(-1)?.place;
-      }
-    };
-    // The total counts what comes before the page, too: it is asked for at the same time.
-    const [beside] = await Promise.all([wantsTotal && start !== undefined ? countAll() : undefined, readPage()]);
-    counted ??= beside;
-    const count = async (): Promise<number> => {
-      if (start === undefined && !hasMore) return items.length;
-      counted ??= countAll();
-      return await counted;
-    };
+    const query = { words, filter, limit, after: start, ...(wantsTotal && isFirst && { countTo: maxCounted + 1 }) };
+    // Of a later page, the total counts what comes before it, too: it is asked for at the same time.
+    const [{ items, places, hasMore, count: countedAlong }, countedBeside] = await Promise.all([
+      readPage(context, query),
+      wantsTotal && !isFirst ? countAll() : undefined,
+    ]);
+    let known = isFirst && !hasMore ? items.length : (countedAlong ?? countedBeside);
+    const count = async (): Promise<number> => (known ??= await countAll());
     return {
       items,
       limit,
@@ -228,6 +211,31 @@ export async function indexTexts(
   if (!(await read.search.isBehind())) return;
   while (!(await write(async (tx) => await tx.search.indexNew()))) if (!(await mayGoOn())) return;
   while (!(await write(async (tx) => await tx.search.indexOld()))) if (!(await mayGoOn())) return;
+}
+
+interface ResultPage extends Slice<SearchResult> {
+  readonly places: ReadonlyMap<SearchResult, number>;
+  /** How many there are, if that was counted along. */
+  readonly count: number | undefined;
+}
+
+async function readPage(context: Context, { limit, countTo, ...query }: SearchQuery): Promise<ResultPage> {
+  const { caller, storage } = context;
+  const items: SearchResult[] = [];
+  const places = new Map<SearchResult, number>();
+  let { after } = query;
+  let count: number | undefined;
+  for (let isFirst = true; ; isFirst = false) {
+    const part = { ...query, after, limit: Math.min(limit - items.length, textsAtOnce), ...(isFirst && { countTo }) };
+    const found = await storage.read.search.page(caller.account.id, part);
+    count ??= found.count;
+    for (const [text, result] of await resultsOf(context, found, query.words)) {
+      items.push(result);
+      places.set(result, text.place);
+    }
+    after = found.items.at(-1)?.place;
+    if (items.length >= limit || !found.hasMore) return { items, places, hasMore: found.hasMore, count };
+  }
 }
 
 async function resultsOf(

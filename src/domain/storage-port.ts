@@ -536,7 +536,8 @@ export interface AnalyticsWrites {
 export interface SearchReads {
   /**
    * Texts that the words are in, newest first: in the order in which they came, by which they are numbered. A text is
-   * found as soon as what wrote it is committed. Takes many small steps, by turns with other accounts.
+   * found as soon as what wrote it is committed. Takes many small steps, by turns with other accounts. Where one question
+   * serves all, the records of the texts come along, and their number if it was asked for.
    */
   page(accountId: string, query: SearchQuery): Awaitable<FoundTexts>;
   /** How many there are, counted up to `limit`. */

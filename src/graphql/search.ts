@@ -90,7 +90,8 @@ builder.queryField('search', (t) =>
       }),
     },
     resolve: async (_, args, context) => {
-      const list = await context.call(search, ...filteredInput(args));
+      const [input, faults] = filteredInput(args);
+      const list = await context.call(search, { ...input, total: 'none' }, faults); // counted if it is selected
       return { ...forwards(list, args.after), totalIsMore: () => list.totalIsMore() };
     },
   }),

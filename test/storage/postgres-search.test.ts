@@ -86,5 +86,22 @@ test('whatever characters a filter has, they are its value and no SQL', async ()
       ).toEqual([conversation.id]);
     }
   }
+  const odd = { words: new SearchWords('word'), filter: { assigneeId: '\ud800' }, limit: 9 };
+  expect((await storage.read.search.page(accountId, odd)).items).toEqual([]);
+  await storage.close();
+});
+
+test('of texts that have to be looked at, nothing else is read', async () => {
+  const statements: string[] = [];
+  const onStatement = (sql: string) => void statements.push(sql);
+  const storage = await openPostgresStorage(await database(), { clock: systemClock, onStatement });
+  const { id: accountId } = await storedAccount(storage);
+  await storedConversation(storage, accountId, ['日本語の注文', '日本語の返品']);
+  statements.length = 0;
+  const asked = { words: new SearchWords('日本語'), filter: {} };
+  expect(await storage.read.search.count(accountId, asked, 9)).toBe(2);
+  expect((await storage.read.search.page(accountId, { ...asked, limit: 1, countTo: 9 })).hasMore).toBe(true);
+  expect(statements.filter((sql) => sql.includes('messages.content'))).toHaveLength(2);
+  expect(statements.filter((sql) => sql.includes('metadata'))).toEqual([]);
   await storage.close();
 });

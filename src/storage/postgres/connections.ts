@@ -228,12 +228,13 @@ export function timeoutsOf(options: ConnectionOptions) {
   };
 }
 
-/** No character but letters, digits and spaces stands for itself, so that none can end the literal. */
+/** A value as SQL has it. In this form of a literal, only its end and the backslash have to be escaped, whatever is set. */
 function literalOf(value: unknown): string {
   if (value === null) return 'NULL';
-  const unicode = (unit: string): string => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`;
-  const text = value instanceof Uint8Array ? `\\x${Buffer.from(value).toString('hex')}` : String(value);
-  return `E'${text.replaceAll(/[^A-Za-z0-9 ]/g, unicode)}'`;
+  if (typeof value === 'number' || typeof value === 'boolean') return `'${value}'`;
+  const text = value instanceof Uint8Array ? `\\x${Buffer.from(value).toString('hex')}` : value;
+  if (typeof text !== 'string' || text.includes('\0')) throw new Error('A value is missing, or nothing that SQL has');
+  return `E'${text.replaceAll('\\', '\\\\').replaceAll("'", "''")}'`;
 }
 
 /**
@@ -254,7 +255,7 @@ export async function ask(client: Client, text: string, values: readonly unknown
   const query = prepares
     ? client.unsafe(text, values as never[], options)
     : client.unsafe(
-        text.replaceAll(/\$(\d+)/g, (_, number) => literalOf(values[number - 1])),
+        text.replaceAll(/\$(\d+)/g, (_, number: string) => literalOf(values[Number(number) - 1])),
         [],
         options,
       );

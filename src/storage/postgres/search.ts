@@ -1,4 +1,4 @@
-import type { FoundRecords, FoundTexts, SearchFilter, SearchQuery } from '../../domain/search.ts';
+import type { FoundRecords, FoundText, FoundTexts, SearchFilter, SearchQuery } from '../../domain/search.ts';
 import { conversationText } from '../../domain/search-words.ts';
 import type { SearchReads, SearchWrites } from '../../domain/storage-port.ts';
 import { scheduler } from '../../runtime/scheduler.ts';
@@ -27,11 +27,18 @@ const conditions: Readonly<Record<keyof SearchFilter, string>> = {
 
 type Search = Pick<SearchQuery, 'words' | 'filter' | 'after'>;
 
-/** How many texts were found. */
-const count = 'SELECT count(*) AS count FROM found';
+/** Selects how many texts were found. */
+const countSelection = 'SELECT count(*) AS count FROM found';
+
+/** Selects what is in them. */
+const textSelection = `SELECT found.*, messages.content, conversations.subject, conversations.visitor FROM found
+  JOIN conversations ON conversations.account_id = :accountId AND conversations.id = found.conversation_id
+  LEFT JOIN messages ON messages.account_id = :accountId AND messages.conversation_id = found.conversation_id
+    AND messages.sequence = found.sequence
+  ORDER BY found.number DESC`;
 
 /** The first of them with all that belongs to them, and how many there are, if that is asked for. */
-const records = (
+const recordSelection = (
   isCounted: boolean,
 ): string => `SELECT page.number, page.sequence, ${columnsOf('conversations', conversationColumns)},
     ${jsonRows('messages', messageColumns, {
@@ -40,7 +47,7 @@ const records = (
       order: 'messages.sequence',
       json: ['author', 'metadata'],
     })} AS messages
-    ${isCounted ? `, (${count}) AS count` : ''}
+    ${isCounted ? `, (${countSelection}) AS count` : ''}
   FROM (SELECT * FROM found ORDER BY number DESC LIMIT :limit) AS page
   JOIN conversations ON conversations.account_id = :accountId AND conversations.id = page.conversation_id
   ORDER BY page.number DESC`;
@@ -49,9 +56,19 @@ interface CountRow {
   readonly count: number;
 }
 
-interface RecordRow extends ConversationRow {
+interface TextRow {
   readonly number: number;
+  readonly conversationId: string;
   readonly sequence: number;
+}
+
+type TextWithSource = TextRow &
+  Pick<ConversationRow, 'subject' | 'visitor'> & {
+    /** Null for the conversation's own text. */
+    readonly content: string | null;
+  };
+
+interface RecordRow extends ConversationRow, Omit<TextRow, 'conversationId'> {
   /** One, or none for the conversation's own text. */
   readonly messages: Json<readonly MessageRow[]>;
 }
@@ -64,15 +81,11 @@ function toRecords(row: RecordRow): FoundRecords {
   };
 }
 
-/** A page of texts, of which there are more if more are given than its limit. */
-function pageOf(rows: readonly RecordRow[], limit: number): FoundTexts {
-  const page = sliceOf(rows, limit, (row) => row);
-  return {
-    items: page.items.map(({ id, sequence, number }) => ({ conversationId: id, sequence, place: number })),
-    records: page.items.map(toRecords),
-    hasMore: page.hasMore,
-  };
-}
+const toFound = ({ number, conversationId, sequence }: TextRow): FoundText => ({
+  conversationId,
+  sequence,
+  place: number,
+});
 
 export function searchReads(db: Statements): SearchReads {
   const findKey = db.prepare<{ key: number }>('SELECT key FROM accounts WHERE id = :accountId');
@@ -122,42 +135,59 @@ export function searchReads(db: Statements): SearchReads {
     });
   }
 
-  /** The first texts that are found, where their terms do not settle it. */
-  async function testedTexts(accountId: string, search: Search, limit: number): Promise<readonly RecordRow[]> {
-    const texts: RecordRow[] = [];
+  /** The texts that are found, one after the other, where their terms do not settle it. */
+  async function* testedTexts(accountId: string, search: Search): AsyncGenerator<FoundText> {
     let { after } = search;
     for (;;) {
-      const next = await ofFound<RecordRow>(accountId, { ...search, after }, textsAtOnce, records(false));
+      const next = await ofFound<TextWithSource>(accountId, { ...search, after }, textsAtOnce, textSelection);
       let left = 0;
       for (const row of next) {
         if (left <= 0) {
           await scheduler.step(accountId);
           left = textPerStep;
         }
-        const [message] = fromJson(row.messages);
-        const text = message?.content ?? conversationText({ subject: row.subject, visitor: fromJson(row.visitor) });
+        const text = row.content ?? conversationText({ subject: row.subject, visitor: fromJson(row.visitor) });
         left -= text.length;
-        if (search.words.isIn(text)) texts.push(row);
-        if (texts.length === limit) return texts;
+        if (search.words.isIn(text)) yield toFound(row);
       }
-      if (next.length < textsAtOnce) return texts;
+      if (next.length < textsAtOnce) return;
       after = next.at(-1)?.number;
     }
+  }
+
+  async function testedPage(accountId: string, search: Search, limit: number): Promise<FoundTexts> {
+    const items: FoundText[] = [];
+    for await (const text of testedTexts(accountId, search)) {
+      if (items.length === limit) return { items, hasMore: true };
+      items.push(text);
+    }
+    return { items, hasMore: false };
   }
 
   return {
     isBehind: () => false, // words are indexed in the transactions that write them
     page: async (accountId, { limit, countTo = 0, ...search }) => {
       if (search.words.count === 0) return emptySlice;
-      if (!search.words.areSettledByTerms) return pageOf(await testedTexts(accountId, search, limit + 1), limit);
+      if (!search.words.areSettledByTerms) return await testedPage(accountId, search, limit);
       const most = Math.max(limit + 1, countTo);
-      const rows = await ofFound<RecordRow & CountRow>(accountId, search, most, records(countTo > 0), limit + 1);
-      return { ...pageOf(rows, limit), ...(countTo > 0 && { count: rows[0]?.count ?? 0 }) };
+      const isCounted = countTo > 0;
+      const rows = await ofFound<RecordRow & CountRow>(accountId, search, most, recordSelection(isCounted), limit + 1);
+      const page = sliceOf(rows, limit, (row) => row);
+      return {
+        items: page.items.map((row) => toFound({ ...row, conversationId: row.id })),
+        records: page.items.map(toRecords),
+        hasMore: page.hasMore,
+        ...(isCounted && { count: rows[0]?.count ?? 0 }),
+      };
     },
     count: async (accountId, search, limit) => {
       if (search.words.count === 0) return 0;
-      if (!search.words.areSettledByTerms) return (await testedTexts(accountId, search, limit)).length;
-      return (await ofFound<CountRow>(accountId, search, limit, count))[0]?.count ?? 0;
+      if (search.words.areSettledByTerms) {
+        return (await ofFound<CountRow>(accountId, search, limit, countSelection))[0]?.count ?? 0;
+      }
+      let count = 0;
+      for await (const _ of testedTexts(accountId, search)) if (++count === limit) break;
+      return count;
     },
   };
 }

@@ -381,9 +381,9 @@ export const createConversation = operation({
       await addAssignee(tx, accountId, undefined, conversation);
       if (message !== undefined) await moveSender(tx, accountId, conversation, message);
       await addToAnalytics(tx, accountId, conversation.createdAt, deltaOf(undefined, conversation, message));
-      const [{ readPositions, moves }, webhooks] = await Promise.all([
-        readPositionsFor(tx, caller, conversation),
+      const [webhooks, { readPositions, moves }] = await Promise.all([
         tx.webhooks.enabled(accountId),
+        readPositionsFor(tx, caller, conversation),
       ]);
       const messages = message === undefined ? [] : [shownTo(caller, message)];
       return {
@@ -420,10 +420,10 @@ export const updateConversation = operation({
     const accountId = caller.account.id;
     const about = [id, ...whatIsUnique(changes)];
     return await context.once(async (tx) => {
-      const [previous, positions, webhooks] = await Promise.all([
-        findConversation(tx, caller, id, expectedVersion),
+      const [positions, webhooks, previous] = await Promise.all([
         tx.readPositions.ofConversations(accountId, [id]),
         tx.webhooks.enabled(accountId),
+        findConversation(tx, caller, id, expectedVersion),
       ]);
       const moment = momentAfter(context, previous);
       const next = applyChanges(previous, changes, moment.now);

@@ -190,9 +190,9 @@ export const sendMessage = operation({
     const { show } = await cursorFormOf(context);
     const about = [conversationId];
     const sent = await context.once(async (tx) => {
-      const [previous, webhooks] = await Promise.all([
-        findConversation(tx, caller, conversationId, expectedVersion),
+      const [webhooks, previous] = await Promise.all([
         tx.webhooks.enabled(caller.account.id),
+        findConversation(tx, caller, conversationId, expectedVersion),
       ]);
       const moment = momentAfter(context, previous);
       const { message, conversation } = addMessage(previous, draft, moment);

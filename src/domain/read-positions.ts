@@ -55,9 +55,9 @@ export const markRead = operation({
     const { show } = await cursorFormOf(context);
     const about = [conversationId];
     const marked = await context.once(async (tx) => {
-      const [conversation, webhooks] = await Promise.all([
-        findConversation(tx, caller, conversationId),
+      const [webhooks, conversation] = await Promise.all([
         tx.webhooks.enabled(caller.account.id),
+        findConversation(tx, caller, conversationId),
       ]);
       const { messageCount } = conversation;
       if (sequence > messageCount) {

@@ -155,7 +155,7 @@ function addRateLimit(
 }
 
 /** What an answer that has begun may end with. */
-const isExplained: readonly ErrorCode[] = ['NOT_FOUND', 'UNAUTHENTICATED'];
+const expectedCodes: readonly ErrorCode[] = ['NOT_FOUND', 'UNAUTHENTICATED'];
 
 /**
  * Streams with backpressure. When the client disconnects, leaving the loop ends the source. When the source fails, the
@@ -185,6 +185,6 @@ async function stream(res: ServerResponse, pieces: AsyncIterable<string>, onFull
     res.end();
   } catch (error) {
     res.destroy();
-    if (!(error instanceof DomainError) || !isExplained.includes(error.code)) throw error;
+    if (!(error instanceof DomainError) || !expectedCodes.includes(error.code)) throw error;
   }
 }

@@ -84,21 +84,24 @@ export interface ChatOptions {
   readonly conversationId: string | undefined;
   readonly onChange: () => void;
   /** Called when the page's server gives out tokens for somebody else: nothing of this chat is for them. */
-  readonly onOther: () => void;
+  readonly onOtherVisitor: () => void;
 }
 
 /** How long a message is tried to be sent before the visitor is asked. */
 const maxWaitSeconds = 20;
 
-/** Browsers complete requests of a page that is left, of 64 KiB at most. So many characters never take more. */
-const mostKept = 20_000;
+/**
+ * Browsers complete requests of a page that is left, of 64 KiB together, those of the host page too; one that is too much
+ * fails at once, and is sent again. So many UTF-16 code units never take more alone: each is three bytes of UTF-8 at most.
+ */
+const maxKeepaliveLength = 20_000;
 
 /** The conversations of a visitor, kept up to date by their events. */
 export class Chat {
   readonly #client: Client;
   readonly #service: string;
   readonly #onChange: () => void;
-  readonly #onOther: () => void;
+  readonly #onOtherVisitor: () => void;
   readonly #life = new AbortController();
   readonly #rows = new Map<string, Row>();
   /** How far the visitor has read each conversation, once that is known. */
@@ -126,7 +129,7 @@ export class Chat {
   /** Whether the next message begins a conversation, though there are others. */
   #isNew = false;
 
-  constructor({ service, tokenUrl, conversationId, onChange, onOther }: ChatOptions) {
+  constructor({ service, tokenUrl, conversationId, onChange, onOtherVisitor }: ChatOptions) {
     this.#client = new Client({
       url: service,
       credential: async () => {
@@ -134,14 +137,14 @@ export class Chat {
         const given = await tokenFrom(tokenUrl, signal);
         const visitor = visitorOf(given.token);
         this.#visitor ??= visitor;
-        if (this.#visitor !== visitor && !signal.aborted) this.#onOther(); // which ends this
+        if (this.#visitor !== visitor && !signal.aborted) this.#onOtherVisitor(); // which ends this
         signal.throwIfAborted();
         return given;
       },
       maxWaitSeconds,
       fetch: (input, init = {}) => {
         // A message that is being sent arrives also when the visitor follows a link meanwhile.
-        const keepalive = init.method === 'POST' && `${init.body}`.length < mostKept;
+        const keepalive = init.method === 'POST' && `${init.body}`.length < maxKeepaliveLength;
         return fetch(input, { ...init, keepalive });
       },
     });
@@ -150,7 +153,7 @@ export class Chat {
     this.#onChange = () => {
       if (!this.#life.signal.aborted) onChange();
     };
-    this.#onOther = onOther;
+    this.#onOtherVisitor = onOtherVisitor;
   }
 
   get state() {

@@ -55,7 +55,7 @@ export class ConversationWidget extends HTMLElement {
         place.write({ isOpen: shown.isOpen, conversationId: chat.conversationId });
         render();
       },
-      onOther: () => {
+      onOtherVisitor: () => {
         place.write({ isOpen: shown.isOpen });
         this.#beginAnew();
       },

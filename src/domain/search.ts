@@ -184,8 +184,9 @@ export const search = operation({
       readPage(context, query),
       wantsTotal && !isFirst ? countAll() : undefined,
     ]);
-    let known = isFirst && !hasMore ? items.length : (countedAlong ?? countedBeside);
-    const count = async (): Promise<number> => (known ??= await countAll());
+    const known = isFirst && !hasMore ? items.length : (countedAlong ?? countedBeside);
+    let counted = known === undefined ? undefined : Promise.resolve(known);
+    const count = (): Promise<number> => (counted ??= countAll());
     return {
       items,
       limit,

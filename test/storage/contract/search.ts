@@ -25,12 +25,15 @@ export function searchContract(open: () => Promise<OpenedStorage>): void {
     ): Promise<StoredConversation> {
       const conversation = sampleConversation({ messageCount: contents.length, ...facts }, createdMs);
       const createdAt = timestamp(createdMs);
-      await storage.write(async (tx) => {
-        await tx.conversations.insert(accountId, conversation);
-        for (const [index, content] of contents.entries()) {
-          await tx.messages.insert(accountId, sampleMessage(conversation.id, index + 1, { content, createdAt }));
-        }
-      });
+      await storage.write(async (tx) => tx.conversations.insert(accountId, conversation));
+      for (let told = 0; told < contents.length; told += 500) {
+        await storage.write(async (tx) => {
+          for (const [index, content] of contents.slice(told, told + 500).entries()) {
+            const message = sampleMessage(conversation.id, told + index + 1, { content, createdAt });
+            await tx.messages.insert(accountId, message);
+          }
+        });
+      }
       return conversation;
     }
 

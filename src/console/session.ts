@@ -42,8 +42,13 @@ export type OnEnd = (why: string) => void;
 const whyEnded =
   'The session has ended: its API key was revoked or has expired, or somebody signed in twelve hours ago. Sign in again.';
 
-const whyLeft =
-  'Somebody has signed in to another account in this browser. Reload the page to go on with that, or sign in again.';
+/** The cookie is another account's by now. */
+class OtherAccount extends ServiceError {
+  constructor() {
+    const advice = 'Reload the page to go on with that, or sign in again.';
+    super(`Somebody has signed in to another account in this browser. ${advice}`, { code: 'UNAUTHENTICATED' });
+  }
+}
 
 /**
  * Signs in with an API key.
@@ -95,7 +100,7 @@ function sessionOf(agent: Agent, first: GivenToken, onEnd: OnEnd): Session {
     try {
       return await tokens();
     } catch (error) {
-      if (isOver(error)) onEnd(error.message === whyLeft ? whyLeft : whyEnded);
+      if (isOver(error)) onEnd(error instanceof OtherAccount ? error.message : whyEnded);
       throw error;
     }
   };
@@ -109,7 +114,7 @@ export function tokensFrom(first: GivenToken): () => Promise<GivenToken> {
   return async () => {
     const given = next ?? (await newToken());
     next = undefined;
-    if (accountOf(given) !== accountOf(first)) throw new ServiceError(whyLeft, { code: 'UNAUTHENTICATED' });
+    if (accountOf(given) !== accountOf(first)) throw new OtherAccount();
     return given;
   };
 }

@@ -3,7 +3,7 @@ import type { TestContext } from 'vitest';
 import { expect } from 'vitest';
 import { analytics } from '../../src/console/documents-of-views.ts';
 import { axeFindings } from '../support/axe.ts';
-import { lettersOf, openPage, shows } from '../support/browser.ts';
+import { lettersOf, openPage, shows, signInToConsole } from '../support/browser.ts';
 import type { Client, Json } from '../support/client.ts';
 import { hourMs, minuteMs, TestClock } from '../support/clock.ts';
 import { longTest as test } from '../support/effort.ts';
@@ -31,10 +31,7 @@ async function open(context: TestContext, options: Options = {}) {
   const { page } = opened;
   const secret = scopes ? (await ask(account, 'POST', '/api-keys', { name: 'narrow', scopes })).secret : account.secret;
   const signIn = async (): Promise<void> => {
-    await page.goto(`${server.url}/console`);
-    await page.getByLabel('API key').fill(secret);
-    await page.getByRole('button', { name: 'Sign in' }).click();
-    await page.getByRole('navigation', { name: 'Views' }).waitFor();
+    await signInToConsole(page, server.url, secret);
     opened.errors.length = 0; // the browser has noted that nobody had signed in yet
   };
   await signIn();

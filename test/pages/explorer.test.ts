@@ -5,7 +5,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { noteIds, withSeenIds } from '../../src/browser/ids.ts';
 import { examplesOf } from '../../src/explorer/examples.ts';
 import { axeFindings } from '../support/axe.ts';
-import { type OpenPage, openPage, shows } from '../support/browser.ts';
+import { type OpenPage, openPage, shows, signInToConsole } from '../support/browser.ts';
 import { longTest } from '../support/effort.ts';
 import { startTestServer, type TestAccount, type TestServer } from '../support/server.ts';
 import { gate } from '../support/wait.ts';
@@ -217,10 +217,7 @@ describe('in a browser', () => {
 
   longTest('who has signed in to the console need not give a credential', async (context) => {
     const { page, errors } = await open(context);
-    await page.goto(`${server.url}/console`);
-    await page.getByLabel('API key').fill(account.secret);
-    await page.getByRole('button', { name: 'Sign in' }).click();
-    await page.getByRole('button', { name: 'Sign out' }).waitFor();
+    await signInToConsole(page, server.url, account.secret);
     await page.goto(`${server.url}/graphql`);
     await page.getByText('You are signed in to the console.').waitFor();
     await page.getByRole('button', { name: 'Run' }).click();
@@ -230,10 +227,7 @@ describe('in a browser', () => {
 
   longTest('a credential that was given is kept when the session of the console answers later', async (context) => {
     const { page } = await open(context);
-    await page.goto(`${server.url}/console`);
-    await page.getByLabel('API key').fill(account.secret);
-    await page.getByRole('button', { name: 'Sign in' }).click();
-    await page.getByRole('button', { name: 'Sign out' }).waitFor();
+    await signInToConsole(page, server.url, account.secret);
     const answering = gate();
     await page.route('**/console/session/token', async (route) => {
       await answering.opened;

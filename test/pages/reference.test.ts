@@ -11,7 +11,7 @@ import { docsPage } from '../../src/rest/openapi/html.ts';
 import { type Call, curlSample, localService, typeScriptSample } from '../../src/rest/openapi/samples.ts';
 import { routes } from '../../src/rest/routes.ts';
 import { axeFindings } from '../support/axe.ts';
-import { type OpenPage, openPage, shows } from '../support/browser.ts';
+import { type OpenPage, openPage, shows, signInToConsole } from '../support/browser.ts';
 import { otherMachine } from '../support/chromium.ts';
 import { longTest } from '../support/effort.ts';
 import { temporaryFolder } from '../support/files.ts';
@@ -198,10 +198,7 @@ describe('in a browser', () => {
 
   longTest('who has signed in to the console need not give a credential', async (context) => {
     const { page, errors } = await open(context);
-    await page.goto(`${server.url}/console`);
-    await page.getByLabel('API key').fill(account.secret);
-    await page.getByRole('button', { name: 'Sign in' }).click();
-    await page.getByRole('button', { name: 'Sign out' }).waitFor();
+    await signInToConsole(page, server.url, account.secret);
     await page.goto(`${server.url}/docs`);
     await page.getByText('You are signed in to the console.').waitFor();
     const section = page.locator('#getAccount');
@@ -214,10 +211,7 @@ describe('in a browser', () => {
   longTest('the first call comes with a token that is valid, however long the page has been open', async (context) => {
     const { page, errors } = await open(context);
     await page.clock.install({ time: server.clock.nowMs });
-    await page.goto(`${server.url}/console`);
-    await page.getByLabel('API key').fill(account.secret);
-    await page.getByRole('button', { name: 'Sign in' }).click();
-    await page.getByRole('button', { name: 'Sign out' }).waitFor();
+    await signInToConsole(page, server.url, account.secret);
     await page.goto(`${server.url}/docs`);
     await page.getByText('You are signed in to the console.').waitFor();
     await page.clock.fastForward(16 * 60_000);

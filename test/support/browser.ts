@@ -47,6 +47,14 @@ export async function openPage(context: Pick<TestContext, 'skip'>, origins: read
   return { page, errors, foreign };
 }
 
+/** Signs in to the console, whose session the other pages use, too. */
+export async function signInToConsole(page: Page, url: string, secret: string): Promise<void> {
+  await page.goto(`${url}/console`);
+  await page.getByLabel('API key').fill(secret);
+  await page.getByRole('button', { name: 'Sign in' }).click();
+  await page.getByRole('button', { name: 'Sign out' }).waitFor();
+}
+
 /** Another tab of the same browser, with a place of its own. */
 export async function openTab(page: Page, url: string): Promise<Page> {
   const opened = page.context().waitForEvent('page');

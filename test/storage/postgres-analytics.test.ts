@@ -9,12 +9,12 @@ import { storedAccount } from '../support/samples.ts';
 const { database } = postgresServer();
 
 const days = 200;
-const buckets = 150;
+const buckets = 500;
 
 /** An account that has answered in many different times, every day. */
 async function busyAccount() {
   const url = await database();
-  const storage = await openPostgresStorage(url, { clock: systemClock, statementTimeoutMs: 300 });
+  const storage = await openPostgresStorage(url, { clock: systemClock });
   onTestFinished(() => storage.close());
   const { id } = await storedAccount(storage);
   const client = postgres(url, { max: 1, fetch_types: false });
@@ -26,12 +26,23 @@ async function busyAccount() {
     SELECT ${id}, 'firstResponses', 96, day * 96, bucket, 1
       FROM generate_series(0, ${days}::integer - 1) AS day, generate_series(1, ${buckets}::integer) AS bucket`;
   await client.unsafe('ANALYZE');
-  await client.end();
-  return { id, analytics: storage.read.analytics };
+  onTestFinished(() => client.end());
+  return { id, analytics: storage.read.analytics, client };
 }
 
-test('a report of many days is read in time, however many durations each of them has', async () => {
-  const { id, analytics } = await busyAccount();
+/** The shortest of three times, since other programs run beside it. */
+async function timeOf(read: () => unknown) {
+  const times: number[] = [];
+  for (let round = 0; round < 3; round++) {
+    const start = performance.now();
+    await read();
+    times.push(performance.now() - start);
+  }
+  return Math.min(...times);
+}
+
+test('a report of many days has the durations of each of them, and is read in one pass', async () => {
+  const { id, analytics, client } = await busyAccount();
   const ranges = Array.from({ length: days }, (_, day) => ({ from: day * 96, to: (day + 1) * 96 }));
   const sums = await analytics.sums(id, ranges);
   const each = Array.from({ length: buckets }, (_, index) => [index + 1, 1]).flat();
@@ -42,4 +53,9 @@ test('a report of many days is read in time, however many durations each of them
   const [all] = await analytics.sums(id, [{ from: 0, to: 96 * days }]);
   const together = Array.from({ length: buckets }, (_, index) => [index + 1, days]).flat();
   expect(all?.firstResponses).toEqual({ count: buckets * days, sumMs: days, buckets: together });
+
+  // If each day looked for its durations among those of all days, the report would take thirty times as long as this.
+  const inOnePass = () => client`SELECT quarter, json_agg(json_build_array(bucket, count) ORDER BY bucket)
+    FROM analytics_histograms GROUP BY quarter`;
+  expect(await timeOf(() => analytics.sums(id, ranges))).toBeLessThan(10 * (await timeOf(inOnePass)));
 });

@@ -9,7 +9,7 @@ import { columnOf } from '../sql.ts';
 import { arrayOf, type Statements } from './statements.ts';
 import type { analyticsHistograms } from './tables.ts';
 
-/** How much is read by one statement, which takes some tens of milliseconds at most. */
+/** How much is read by one statement: some tens of milliseconds, or some tenths of a second with a thousand durations a day. */
 const daysAtOnce = 100;
 const partsAtOnce = 200;
 /** How many statements of reports run at once, and of one account: the other connections are for what takes less time. */

@@ -186,7 +186,11 @@ export const listDocuments = operation({
     const [number] = after === undefined ? [] : decodeCursor(after, sort, ['number']);
     const query = { limit, offset, after: number as number | undefined };
     const countOf = async (): Promise<number> => (await documents.totals(accountId)).count;
-    const [{ items, hasMore }, totals] = await pageWithTotal(() => documents.page(accountId, query), countOf, total);
+    const [{ items, hasMore, texts }, totals] = await pageWithTotal(
+      () => documents.page(accountId, query),
+      countOf,
+      total,
+    );
     return {
       ...totals,
       items,
@@ -196,12 +200,10 @@ export const listDocuments = operation({
       isEmpty: async () => (await countOf()) === 0,
       cursorOf: ({ number }) => cursorAt(number),
       async withTexts() {
-        const texts = await documents.texts(
-          accountId,
-          items.map(({ id }) => id),
-        );
+        const ids = items.map(({ id }) => id);
+        const all = texts ?? (await documents.texts(accountId, ids));
         return items.flatMap(({ id, createdAt }, index) => {
-          const text = texts[index];
+          const text = all[index];
           return text === undefined ? [] : { id, text, createdAt };
         });
       },

@@ -181,8 +181,13 @@ export interface SignInWrites {
   prune(beforeMs: number, limit: number): Awaitable<number>;
 }
 
-// Where each question is a way to the database and back, a storage may read along with conversations what will be asked for
-// next. It is of the same state.
+// Where each question is a way to the database and back, a storage may read along what will be asked for next. It is of the
+// same state.
+
+export interface DocumentSlice extends Slice<ListedDocument> {
+  /** Where they are short. */
+  readonly texts?: readonly string[];
+}
 
 export interface ConversationSlice extends Slice<StoredConversation> {
   readonly readPositions?: readonly ReadPositions[];
@@ -492,7 +497,7 @@ export interface DocumentReads {
   page(
     accountId: string,
     query: { readonly limit: number; readonly offset: number; readonly after?: number | undefined },
-  ): Awaitable<Slice<ListedDocument>>;
+  ): Awaitable<DocumentSlice>;
   /** The cost depends on their number. */
   totals(accountId: string): Awaitable<DocumentTotals>;
 }

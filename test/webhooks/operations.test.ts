@@ -8,7 +8,7 @@ import { timestamp } from '../../src/domain/time.ts';
 import type { Json } from '../support/client.ts';
 import { dayMs, hourMs, minuteMs } from '../support/clock.ts';
 import { isOnPostgres } from '../support/postgres.ts';
-import { sampleDelivery } from '../support/samples.ts';
+import { sampleAttempt, sampleDelivery } from '../support/samples.ts';
 import * as select from '../support/selections.ts';
 import { startTestServer, type TestAccount, type TestServer } from '../support/server.ts';
 import { eventually, gate } from '../support/wait.ts';
@@ -113,6 +113,25 @@ describe('over REST', () => {
     }
     expect(seen).toEqual(made.reverse());
   });
+});
+
+test('a delivery has as many attempts as it counts, also more than can be repeated', async () => {
+  const client = await server.account();
+  const { id } = await hook(client, { events: ['lead.captured'] });
+  await client.rest('PATCH', `/webhooks/${id}`, { body: { enabled: false } });
+  const { body } = await client.rest('POST', `/webhooks/${id}/test`);
+  const stored = Array.from({ length: 108 }, () => sampleAttempt());
+  await server.storage.write(async (tx) => {
+    for (const [index, attempt] of stored.entries()) await tx.deliveries.insertAttempt(body.id, index + 1, attempt);
+  }, client.account.id);
+  for (const attemptCount of [0, 3, 100, 101, 107]) {
+    await server.storage.write(async (tx) => {
+      const delivery = await tx.deliveries.find(client.account.id, body.id);
+      await tx.deliveries.update(client.account.id, { ...(delivery as StoredDelivery), attemptCount });
+    });
+    const delivery = (await client.rest('GET', `/webhooks/${id}/deliveries/${body.id}`)).body;
+    expect(delivery).toMatchObject({ attemptCount, attempts: stored.slice(0, attemptCount) });
+  }
 });
 
 test('a further rotation is accepted once the oldest secret of the day has expired', async () => {

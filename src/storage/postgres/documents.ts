@@ -16,6 +16,9 @@ import { arrayOf, columnsOf, type Statements } from './statements.ts';
 const table = 'trusted_documents';
 const ofAccount = 'account_id = :accountId';
 
+/** Texts of a page that have no more bytes than this together come along with it. */
+const shortBytes = 64 * 1024;
+
 export function documentReads(db: Statements): DocumentReads {
   const amongIds = `${ofAccount} AND id = ANY(:ids::text[])`;
   const find = db.prepare<{ text: string }>(`SELECT text FROM ${table} WHERE ${ofAccount} AND id = :id`);
@@ -23,9 +26,12 @@ export function documentReads(db: Statements): DocumentReads {
   const findMany = db.prepare<DocumentRow>(
     `SELECT ${columnsOf(table, documentColumns)} FROM ${table} WHERE ${amongIds}`,
   );
-  const page = db.prepare<ListedDocumentRow>(
-    `SELECT ${columnsOf(table, listedDocumentColumns)} FROM ${table}
-      WHERE ${ofAccount} AND number < :before::bigint ORDER BY number DESC LIMIT :limit OFFSET :offset`,
+  const page = db.prepare<ListedDocumentRow & { text: string | null }>(
+    `SELECT ${columnsOf('page', listedDocumentColumns)},
+        CASE WHEN sum(bytes) OVER () <= ${shortBytes} THEN text END AS text
+      FROM (SELECT * FROM ${table}
+        WHERE ${ofAccount} AND number < :before::bigint ORDER BY number DESC LIMIT :limit OFFSET :offset) AS page
+      ORDER BY number DESC`,
   );
   const totals = db.prepare<{ count: number; bytes: number }>(
     `SELECT count(*) AS count, coalesce(sum(bytes), 0)::bigint AS bytes FROM ${table} WHERE ${ofAccount}`,
@@ -40,8 +46,12 @@ export function documentReads(db: Statements): DocumentReads {
     },
     findMany: async (accountId, ids) =>
       alignToIds(ids, (await findMany.all({ accountId, ids: arrayOf(ids) })).map(toDocument)),
-    page: async (accountId, { limit, offset, after = Number.MAX_SAFE_INTEGER }) =>
-      sliceOf(await page.all({ accountId, before: after, limit: limit + 1, offset }), limit, toListedDocument),
+    async page(accountId, { limit, offset, after = Number.MAX_SAFE_INTEGER }) {
+      const rows = await page.all({ accountId, before: after, limit: limit + 1, offset });
+      const slice = sliceOf(rows, limit, toListedDocument);
+      const texts = rows.slice(0, limit).map(({ text }) => text);
+      return texts.includes(null) ? slice : { ...slice, texts: texts as string[] };
+    },
     totals: async (accountId) => (await totals.get({ accountId })) ?? { count: 0, bytes: 0 },
   };
 }

@@ -94,6 +94,7 @@ export function documentsContract(open: () => Promise<OpenedStorage>): void {
               return { number, id: `d${number}`, bytes: Buffer.byteLength(text), createdAt: start };
             });
             expect(page.items).toEqual(listed);
+            if (page.texts !== undefined) expect(page.texts).toEqual(rest.slice(0, limit).map(({ text }) => text));
             expect(page.hasMore).toBe(rest.length > limit);
           }
           const totals = {

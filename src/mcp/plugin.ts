@@ -86,14 +86,17 @@ function holdsMore(parsed: object, values: number): boolean {
 }
 
 /** The headers that the protocol has. */
-const headers = ['accept', 'content-type', 'mcp-protocol-version', 'mcp-method', 'mcp-name'];
+const headers = ['content-type', 'mcp-protocol-version', 'mcp-method', 'mcp-name'];
 
 function requestOf({ req }: RequestContext): Request {
   const given = headers.flatMap((name): [string, string][] => {
     const value = req.headers[name];
     return typeof value === 'string' ? [[name, value]] : [];
   });
-  return new Request('http://localhost/mcp', { method: 'POST', headers: given });
+  const { accept = '*/*' } = req.headers;
+  // The library looks for both names; who takes anything, as curl does, takes them, too.
+  const named = accept.includes('*/*') ? 'application/json, text/event-stream' : accept;
+  return new Request('http://localhost/mcp', { method: 'POST', headers: [...given, ['accept', named]] });
 }
 
 /** @throws whatever the library did not expect */

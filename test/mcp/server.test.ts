@@ -309,6 +309,14 @@ describe('the door', () => {
     expect(body).toMatchObject({ jsonrpc: '2.0', error: { code: expect.any(Number), message: expect.any(String) } });
   });
 
+  test.each(['*/*', 'text/html, */*;q=0.8'])(
+    'a client that takes anything is answered: `Accept: %s`',
+    async (accept) => {
+      const { status, body } = await postMcp(server.url, account.secret, list, { headers: { accept } });
+      expect([status, body.result.tools.length > 0]).toEqual([200, true]);
+    },
+  );
+
   test('a key `__proto__` in the arguments is refused, as in any body', async () => {
     const message = JSON.stringify(toolCall('createConversation', {})).replace('{}', '{"__proto__":{"subject":"x"}}');
     const { body } = await postMcp(server.url, account.secret, message);

@@ -3,7 +3,7 @@ import type { Transport } from './client.ts';
 import { errorOfGraphQL, mayPass, ServiceError } from './errors.ts';
 import type { FollowOptions } from './follow-stream.ts';
 import type { EventType } from './types.ts';
-import { backOffMs, wait } from './waiting.ts';
+import { backOffMs, wait, whenOnline } from './waiting.ts';
 
 export interface SocketFollowOptions extends FollowOptions {
   /** What to read of each event: a selection of GraphQL on the interface `Event`, such as `... on MessageSentEvent { message { content } }`. */
@@ -54,6 +54,8 @@ export async function* followSocket(
     setTimeout(() => socket.terminate()); // if it is still connecting, which can take long
   };
   signal?.addEventListener('abort', stop);
+  const ended = new AbortController();
+  whenOnline(() => socket.terminate(), ended.signal);
   try {
     for (let refusals = 0; ; ) {
       let over: { readonly thrown?: unknown } | undefined;
@@ -98,6 +100,7 @@ export async function* followSocket(
     }
   } finally {
     signal?.removeEventListener('abort', stop);
+    ended.abort();
     stop();
   }
 }

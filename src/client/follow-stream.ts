@@ -1,7 +1,7 @@
 import { queryOf, type Transport } from './client.ts';
 import { errorOfResponse, mayPass, ServiceError } from './errors.ts';
 import type { Event, EventType } from './types.ts';
-import { backOffMs, wait, within } from './waiting.ts';
+import { backOffMs, wait, whenOnline, within } from './waiting.ts';
 
 export interface FollowOptions {
   /** Start after this cursor, of an event or an `eventCursor`; without it, now. */
@@ -25,6 +25,7 @@ export async function* followStream(
     const silence = new AbortController();
     const abort = (): void => silence.abort(signal?.reason);
     signal?.addEventListener('abort', abort);
+    whenOnline(abort, silence.signal);
     let leastSeconds: number | undefined;
     try {
       const query = queryOf({ after: cursor, types, conversationId });

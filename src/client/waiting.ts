@@ -17,21 +17,27 @@ export function backOffMs(failures: number, leastSeconds = 0): number {
   return Math.max(Math.min(longestAskedMs, leastSeconds * 1_000), ownMs);
 }
 
-/** @throws the signal's reason, if it aborts meanwhile */
+/** Calls whenever a browser says that its network is there again: a connection from before may be dead, and not show it. */
+export function whenOnline(call: (event: Event) => void, signal: AbortSignal): void {
+  (globalThis as Partial<EventTarget>).addEventListener?.('online', call, { signal });
+}
+
+/**
+ * Waits for so long, or until the network is there again.
+ * @throws the signal's reason, if it aborts meanwhile
+ */
 export async function wait(ms: number, signal?: AbortSignal): Promise<void> {
   signal?.throwIfAborted();
-  await new Promise<void>((resolve, reject) => {
-    const timer = setTimeout(done, ms);
-    function done(): void {
-      signal?.removeEventListener('abort', aborted);
-      resolve();
-    }
-    function aborted(): void {
-      clearTimeout(timer);
-      reject(signal?.reason);
-    }
-    signal?.addEventListener('abort', aborted, { once: true });
+  const over = new AbortController();
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  await new Promise<unknown>((resolve) => {
+    timer = setTimeout(resolve, ms);
+    whenOnline(resolve, over.signal);
+    signal?.addEventListener('abort', resolve, over);
   });
+  clearTimeout(timer);
+  over.abort();
+  signal?.throwIfAborted();
 }
 
 /**

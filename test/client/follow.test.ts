@@ -367,6 +367,67 @@ describe('a follower connects again when the service does not say anything any m
   });
 });
 
+describe('when a browser says that its network is there again', () => {
+  const browserOf = (): { say(): void } => {
+    const browser = new EventTarget();
+    vi.stubGlobal('addEventListener', browser.addEventListener.bind(browser));
+    onTestFinished(() => void vi.unstubAllGlobals());
+    return { say: () => browser.dispatchEvent(new Event('online')) };
+  };
+  const startFollowing = (client: own.Client, over: 'socket' | undefined): void => {
+    const stop = new AbortController();
+    const options = { after: 'a cursor', signal: stop.signal };
+    const events = over === undefined ? client.follow(options) : client.follow({ ...options, over });
+    const ended = events.next().catch(() => {});
+    onTestFinished(async () => {
+      stop.abort();
+      await ended;
+    });
+  };
+
+  test('a follower over a stream connects again', async () => {
+    const browser = browserOf();
+    let connections = 0;
+    const server = createServer((socket) => {
+      socket.on('error', () => {});
+      socket.once('data', () => {
+        connections++;
+        socket.write('HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n');
+      });
+    }).listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    onTestFinished(() => void server.close());
+    startFollowing(new Client({ url: urlOf(server), credential: 'a token' }), undefined);
+    await until(() => connections === 1);
+    browser.say();
+    await until(() => connections === 2);
+  });
+
+  test('a follower over a socket connects again', async () => {
+    const browser = browserOf();
+    let subscriptions = 0;
+    startFollowing(await clientOfSockets(() => subscriptions++), 'socket');
+    await until(() => subscriptions === 1);
+    browser.say();
+    await until(() => subscriptions === 2);
+  });
+
+  test('what waits to try again does so at once', async () => {
+    const browser = browserOf();
+    let sent = 0;
+    const answer = async () => {
+      sent++;
+      return new Response('', { status: 503, headers: { 'Retry-After': '600' } });
+    };
+    startFollowing(new Client({ url: 'http://127.0.0.1', credential: 'a token', fetch: answer }), undefined);
+    await until(() => sent === 1);
+    await until(() => {
+      browser.say(); // it may not wait yet
+      return sent > 1;
+    });
+  });
+});
+
 /** A client of a server that acknowledges each connection, and answers what is subscribed to as it is told. */
 async function clientOfSockets(
   answer: (socket: WebSocket, id: string) => void,

@@ -221,8 +221,8 @@ export interface ConversationQuery {
   readonly after?: { readonly id: string; readonly lastActivityAtMs?: number } | undefined;
 }
 
-/** A list of conversations; their read positions are read only when that is called. */
-export interface ConversationList extends List<Conversation> {
+/** A list of conversations; their read positions, unless it has them, are read only when that is called. */
+export interface ConversationList extends List<Conversation | ListedConversation> {
   withReadPositions(): Promise<readonly ListedConversation[]>;
 }
 
@@ -300,16 +300,18 @@ export const listConversations = operation({
       total,
     );
     const items = slice.items.map((conversation) => conversationView(conversation, caller));
+    const readAll = async (): Promise<readonly ListedConversation[]> => {
+      const ids = items.map(({ id }) => id);
+      const all = await readPositionsOf(storage.read, caller, ids, slice.readPositions);
+      return items.map((item, index) => ({
+        ...item,
+        readPositions: positionsUpTo(item.messageCount, all[index]?.positions ?? []),
+      }));
+    };
+    const listed = slice.readPositions && (await readAll());
     return {
-      items,
-      async withReadPositions() {
-        const ids = items.map(({ id }) => id);
-        const all = await readPositionsOf(storage.read, caller, ids, slice.readPositions);
-        return items.map((item, index) => ({
-          ...item,
-          readPositions: positionsUpTo(item.messageCount, all[index]?.positions ?? []),
-        }));
-      },
+      items: listed ?? items,
+      withReadPositions: async () => listed ?? (await readAll()),
       ...totals,
       hasMore: slice.hasMore,
       limit,

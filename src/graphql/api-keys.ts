@@ -58,7 +58,7 @@ builder.queryField('apiKeys', (t) =>
     description: listApiKeys.summary,
     extensions: calls(listApiKeys),
     args: pageArgs,
-    resolve: (_, args, context) => connectionOf(context, listApiKeys, listInput(args)),
+    resolve: (_, args, context, info) => connectionOf(context, listApiKeys, info, listInput(args)),
   }),
 );
 

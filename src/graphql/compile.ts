@@ -46,6 +46,8 @@ type Completion = (value: unknown, run: Execution, at: Path) => unknown;
 type Read = (source: unknown, run: Execution) => unknown;
 
 interface CompiledField {
+  /** Its name in the schema. */
+  readonly name: string;
   /** Its name in the response. */
   readonly key: string;
   /** Computes its part of the response, or a promise of it. */
@@ -54,6 +56,12 @@ interface CompiledField {
 
 /** The fields of an object. */
 type Fields = (source: unknown, run: Execution, at: Path | undefined) => unknown;
+
+/** What resolvers are told. */
+export interface FieldInfo extends GraphQLResolveInfo {
+  /** Told by no other executor: the fields that are selected of the object that the field answers with. */
+  readonly selected?: ReadonlySet<string> | undefined;
+}
 
 /** More than any useful document selects, counted for each combination of type and selection once. */
 const maxFields = 10_000;
@@ -115,6 +123,7 @@ class Compiler {
   readonly #isMutation: boolean;
   /** Each selection is compiled once for each type, however often fragments repeat it. */
   readonly #objects = new Map<string, Fields>();
+  readonly #selected = new Map<Fields, ReadonlySet<string>>();
   readonly #numbers = new Map<SelectionSetNode, number>();
 
   constructor(schema: GraphQLSchema, selections: Selections, isMutation: boolean) {
@@ -136,8 +145,10 @@ class Compiler {
     const key = [type.name, isEdge, ...selections.map((each) => this.#numberOf(each))].join(' ');
     const known = this.#objects.get(key);
     if (known !== undefined) return known;
-    const fields = together(this.#fieldsOf(type, selections, isEdge), isEdge);
+    const all = this.#fieldsOf(type, selections, isEdge);
+    const fields = together(all, isEdge);
     this.#objects.set(key, fields);
+    this.#selected.set(fields, new Set(all.map(({ name }) => name)));
     return fields;
   }
 
@@ -161,14 +172,17 @@ class Compiler {
     const name = node.name.value;
     const field = this.#schema.getField(parent, name);
     if (field === undefined) throw new Error(`The document was not validated: there is no ${parent.name}.${name}`);
-    if (name === '__typename') return { key, answer: (_, run) => word(parent.name, run) };
+    if (name === '__typename') return { name, key, answer: (_, run) => word(parent.name, run) };
     const position: Position = { nodes, mayBeNull: !isNonNullType(field.type) };
     const isEdge = isParentEdge || (position.mayBeNull && parent !== this.#schema.getMutationType());
     const selections = nodes.flatMap(({ selectionSet }) => selectionSet ?? []);
     const complete = this.#completion(field, parent, field.type, { nodes, selections, isEdge });
-    const read = reader(field, node, { schema: this.#schema, parentType: parent });
-    if (isLeafType(getNullableType(field.type))) return { key, answer: leafAnswer(key, read, complete, position) };
+    const type = getNullableType(field.type);
+    const selected = isObjectType(type) ? this.#selected.get(this.#object(type, selections, isEdge)) : undefined;
+    const read = reader(field, node, { schema: this.#schema, parentType: parent, selected });
+    if (isLeafType(type)) return { name, key, answer: leafAnswer(key, read, complete, position) };
     return {
+      name,
       key,
       answer(source, run, before) {
         const at: Path = { before, key };
@@ -248,11 +262,11 @@ interface Below {
   readonly isEdge: boolean;
 }
 
-/** Reads a field's value, or a promise of it. Of `info`, resolvers get only what introspection needs. */
+/** Reads a field's value, or a promise of it. Of `info`, resolvers get no more than what introspection and lists need. */
 function reader(
   field: GraphQLField<unknown, unknown>,
   node: FieldNode,
-  known: Pick<GraphQLResolveInfo, 'schema' | 'parentType'>,
+  known: Pick<FieldInfo, 'schema' | 'parentType' | 'selected'>,
 ): Read {
   const { name, resolve } = field;
   if (resolve === undefined) return (source) => (source as Record<string, unknown>)[name];

@@ -6,6 +6,7 @@ import type { List } from '../domain/paging.ts';
 import { lazily } from '../runtime/lazily.ts';
 import { scheduler } from '../runtime/scheduler.ts';
 import { builder, type GraphQLContext, type SchemaTypes, withoutNulls } from './builder.ts';
+import type { FieldInfo } from './compile.ts';
 
 /** One page of a list, as the Relay cursor connections specification defines it. */
 export interface Connection<T> {
@@ -123,15 +124,20 @@ export function edgeField<Result, T>(
 export async function connectionOf<T>(
   context: GraphQLContext,
   operation: Operation<unknown, List<T>>,
+  info: FieldInfo,
   input: object,
   faults?: readonly Fault[],
 ): Promise<Connection<T>> {
   const { budget, caller } = context;
   if (budget.hasListed) await scheduler.step(caller.account.id);
   budget.hasListed = true;
-  // The total is made only if it is selected.
-  const list = await context.call(operation, { ...input, total: 'none' }, faults);
+  const list = await context.call(operation, { ...input, ...totalFor(info) }, faults);
   return forwards(list, (input as { after?: unknown }).after);
+}
+
+/** A total that is selected is counted while the page is read; if nobody says what is selected, once it is asked for. */
+export function totalFor({ selected }: FieldInfo): { total?: 'none' } {
+  return selected?.has('totalCount') || selected?.has('totalIsMore') ? {} : { total: 'none' };
 }
 
 /** The connection of a list that is paged forwards. */

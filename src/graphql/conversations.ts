@@ -168,7 +168,7 @@ builder.queryFields((t) => ({
       createdBefore: t.arg({ type: 'DateTime', description: 'Only conversations created before this time.' }),
       updatedAfter: t.arg({ type: 'DateTime', description: 'Only conversations changed after this time.' }),
     },
-    resolve: (_, args, context) => connectionOf(context, listConversations, ...filteredInput(args)),
+    resolve: (_, args, context, info) => connectionOf(context, listConversations, info, ...filteredInput(args)),
   }),
   conversation: t.field({
     type: Conversation,

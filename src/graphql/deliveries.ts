@@ -141,7 +141,8 @@ builder.objectField(Webhook, 'deliveries', (t) =>
     extensions: calls(listDeliveries),
     description: 'The deliveries to the webhook, newest first.',
     args: pageArgs,
-    resolve: ({ id }, args, context) => connectionOf(context, listDeliveries, { ...listInput(args), webhookId: id }),
+    resolve: ({ id }, args, context, info) =>
+      connectionOf(context, listDeliveries, info, { ...listInput(args), webhookId: id }),
   }),
 );
 

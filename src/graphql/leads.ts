@@ -56,7 +56,7 @@ builder.queryFields((t) => ({
       createdAfter: t.arg({ type: 'DateTime', description: 'Only leads captured after this time.' }),
       createdBefore: t.arg({ type: 'DateTime', description: 'Only leads captured before this time.' }),
     },
-    resolve: (_, args, context) => connectionOf(context, listLeads, listInput(args)),
+    resolve: (_, args, context, info) => connectionOf(context, listLeads, info, listInput(args)),
   }),
   lead: t.field({
     type: Lead,

@@ -8,7 +8,7 @@ import {
   searchResultShape,
 } from '../domain/search.ts';
 import { builder, calls } from './builder.ts';
-import { type Connection, connectionType, filteredInput, forwards, pageArgs } from './connection.ts';
+import { type Connection, connectionType, filteredInput, forwards, pageArgs, totalFor } from './connection.ts';
 import { Conversation, ConversationStatus } from './conversations.ts';
 import { listOfAtMost } from './measure.ts';
 import { MessageType } from './messages.ts';
@@ -89,9 +89,9 @@ builder.queryField('search', (t) =>
         description: 'Only messages sent, and conversations created, before this time.',
       }),
     },
-    resolve: async (_, args, context) => {
+    resolve: async (_, args, context, info) => {
       const [input, faults] = filteredInput(args);
-      const list = await context.call(search, { ...input, total: 'none' }, faults); // counted if it is selected
+      const list = await context.call(search, { ...input, ...totalFor(info) }, faults);
       return { ...forwards(list, args.after), totalIsMore: () => list.totalIsMore() };
     },
   }),

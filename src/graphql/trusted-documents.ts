@@ -47,7 +47,7 @@ builder.queryField('documents', (t) =>
     description: listDocuments.summary,
     extensions: calls(listDocuments),
     args: pageArgs,
-    resolve: (_, args, context) => connectionOf(context, listDocuments, listInput(args)),
+    resolve: (_, args, context, info) => connectionOf(context, listDocuments, info, listInput(args)),
   }),
 );
 

@@ -61,7 +61,7 @@ builder.queryFields((t) => ({
     description: listWebhooks.summary,
     extensions: calls(listWebhooks),
     args: pageArgs,
-    resolve: (_, args, context) => connectionOf(context, listWebhooks, listInput(args)),
+    resolve: (_, args, context, info) => connectionOf(context, listWebhooks, info, listInput(args)),
   }),
   webhook: t.field({
     type: Webhook,

@@ -211,9 +211,9 @@ function addressOf(path: string, input: object): { url: string; rest: Record<str
 
 export function queryOf(parameters: object): string {
   const given = Object.entries(parameters).filter(([, value]) => value != null);
-  // Repeated, because a value may have a comma.
+  // Repeated, because a value may have a comma. An empty list is sent, to be refused as it is everywhere.
   const pairs = given.flatMap(([name, value]) =>
-    (Array.isArray(value) ? value : [value]).map((each) => [name, `${each}`]),
+    (Array.isArray(value) && value.length > 0 ? value : [value]).map((each) => [name, `${each}`]),
   );
   return pairs.length === 0 ? '' : `?${new URLSearchParams(pairs)}`;
 }

@@ -66,6 +66,16 @@ test('a program calls operations by name, meets errors with their codes, and rea
   expect(await tour(own, { url: server.url, tokenUrl: `${origin}/agent-token` })).toEqual(seen);
 });
 
+test('a list of which no value is chosen is refused, and not answered as if all were', async () => {
+  await client.call('createConversation', {});
+  for (const none of [{ status: [] }, { tags: [] }]) {
+    const parameter = Object.keys(none)[0];
+    await expect(client.list('listConversations', none).next()).rejects.toMatchObject({
+      ...{ code: 'VALIDATION_FAILED', errors: [{ parameter }] },
+    });
+  }
+});
+
 describe('a call', () => {
   test('whose answer was lost is sent again under its key, and done once', async () => {
     const { id } = await client.call('createConversation', {});

@@ -143,12 +143,15 @@ test('what a follower asks wrongly is thrown as an error of the service, whateve
   onTestFinished(() => server.close());
   const { secret } = await server.account();
   const client = new Client({ url: server.url, credential: secret });
-  for (const over of [undefined, 'socket'] as const) {
-    const options = { after: 'no cursor' };
-    const events = over === undefined ? client.follow(options) : client.follow({ ...options, over });
-    const error: unknown = await events.next().catch((thrown: unknown) => thrown);
-    expect(error).toBeInstanceOf(own.ServiceError);
-    expect(error).toMatchObject({ code: 'VALIDATION_FAILED' });
+  const { eventCursor: after } = await client.call('getAccount');
+  await client.call('createConversation');
+  for (const options of [{ after: 'no cursor' }, { after, types: [] }]) {
+    for (const over of [undefined, 'socket'] as const) {
+      const events = over === undefined ? client.follow(options) : client.follow({ ...options, over });
+      const error: unknown = await events.next().catch((thrown: unknown) => thrown);
+      expect(error).toBeInstanceOf(own.ServiceError);
+      expect(error).toMatchObject({ code: 'VALIDATION_FAILED' });
+    }
   }
 });
 

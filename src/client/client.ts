@@ -1,6 +1,6 @@
 import { Credential, type CredentialSource } from './credential.ts';
 import { partsOf, type TypedDocument } from './document.ts';
-import { errorOfGraphQL, errorOfResponse, mayPass, ServiceError } from './errors.ts';
+import { errorOfGraphQL, errorOfResponse, isResult, mayPass, ServiceError } from './errors.ts';
 import { type EventOfSocket, followSocket, type SocketFollowOptions } from './follow-socket.ts';
 import { type FollowOptions, followStream } from './follow-stream.ts';
 import { newKey } from './key.ts';
@@ -146,7 +146,9 @@ export class Client {
     const attempt = async (own: AbortSignal): Promise<string | ServiceError> => {
       const headers = { ...request.headers, Authorization: await credential.authorization() };
       const response = await send(url + path, { ...request, headers, signal: own });
-      return response.ok ? await response.text() : await errorOfResponse(response);
+      // What has no content is not JSON.
+      const isDone = response.status === 204 || isResult(response, 'json');
+      return isDone ? await response.text() : await errorOfResponse(response);
     };
     for (let failures = 0, hasRenewed = false; ; failures++) {
       let waitMs: number | undefined;

@@ -51,7 +51,11 @@ const passing: readonly string[] = ['UNAVAILABLE', 'RATE_LIMITED'];
 /** Whether what was thrown may pass. What `fetch` and the connection throw may. */
 export const mayPass = (error: unknown): boolean => !(error instanceof ServiceError) || passing.includes(error.code);
 
-/** The error of a response that is not 2xx. */
+/** Whether it is a result of this type. A network that wants a sign-in answers with a page. */
+export const isResult = ({ ok, headers }: Response, type: string): boolean =>
+  ok && `${headers.get('Content-Type')}`.includes(type);
+
+/** The error of a response that is no result. */
 export async function errorOfResponse(response: Response): Promise<ServiceError> {
   const text = await response.text();
   const facts = {
@@ -88,9 +92,9 @@ export function errorOfGraphQL(
   return new ServiceError(message, { code: 'INTERNAL', ...facts, ...extensions });
 }
 
-/** Proxies have many numbers for a service that is away, 521 and 530 among them. */
+/** Proxies have many numbers for a service that is away, 521 and 530 among them; in some networks it is 200. */
 function codeOf({ status, requestId }: { readonly status: number; readonly requestId: string | undefined }): string {
   if (status === 429) return 'RATE_LIMITED';
-  const isAway = status >= 500 && (requestId === undefined || (status >= 502 && status <= 504));
+  const isAway = status < 300 || status > 501 || (status >= 500 && requestId === undefined);
   return isAway ? 'UNAVAILABLE' : 'INTERNAL';
 }

@@ -1,5 +1,5 @@
 import { queryOf, type Transport } from './client.ts';
-import { errorOfResponse, mayPass, ServiceError } from './errors.ts';
+import { errorOfResponse, isResult, mayPass, ServiceError } from './errors.ts';
 import type { Event, EventType } from './types.ts';
 import { backOffMs, wait, whenOnline, within } from './waiting.ts';
 
@@ -32,10 +32,7 @@ export async function* followStream(
       const answer = await within(silentMs, silence.signal, async () => {
         const headers = { Accept: 'text/event-stream', Authorization: await credential.authorization() };
         const response = await send(`${url}/v1/events/stream${query}`, { headers, signal: silence.signal });
-        if (!response.ok || response.body === null) return await errorOfResponse(response);
-        // A network that wants a sign-in answers with a page.
-        if (!response.headers.get('Content-Type')?.includes('event-stream')) throw new Error();
-        return response.body;
+        return (isResult(response, 'event-stream') && response.body) || (await errorOfResponse(response));
       });
       if (answer instanceof ServiceError) {
         const isExpired = answer.code === 'UNAUTHENTICATED' && credential.isRenewable && refused++ === 0;

@@ -8,6 +8,7 @@ import { expect, onTestFinished } from 'vitest';
 import { type ClientFolder, clientFolder, lastLine } from './support/client-programs.ts';
 import { longTest as test } from './support/effort.ts';
 import { temporaryFolder } from './support/files.ts';
+import { codeUnder } from './support/guide.ts';
 import { startTestServer } from './support/server.ts';
 
 // What a user of TypeScript does with openapi.json: make types of it, write a program against them, and run it.
@@ -76,6 +77,11 @@ test('the client of the package type-checks in a program of its user and works, 
   writeFileSync(join(folder, 'wrong.mts'), consumer.replace('subject: ', 'subjekt: '));
   expect(await typeCheck(folder, 'right.mts')).toBe('');
   expect(await typeCheck(folder, 'wrong.mts')).toContain('subjekt');
+  writeFileSync(
+    join(folder, 'guide.mts'),
+    `${codeUnder('A client for TypeScript')}\ndeclare const show: (...all: unknown[]) => void;`,
+  );
+  expect(await typeCheck(folder, 'guide.mts')).toBe('');
   const environment = { ...process.env, BASE_URL: server.url, API_KEY: secret };
   const program = await run(process.execPath, ['right.mts'], { cwd: folder, env: environment });
   expect(JSON.parse(program.stdout)).toEqual({ id: expect.stringMatching(/^conv_/), subjects: ['Parcel'] });

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
+import { createServer } from 'node:http';
 import { createRequire } from 'node:module';
 import { fileURLToPath } from 'node:url';
 import {
@@ -266,7 +267,7 @@ test('openapi-fetch, as the GUIDE sets it up, sends lists with commas, waits at 
   expect(waitsMs.length).toBeGreaterThan(0);
 });
 
-test('the page that the GUIDE makes of fetch alone follows events across a restart, and ends where it must read anew', async () => {
+test('the page that the GUIDE makes of fetch alone follows events across a restart behind a proxy, and ends where it must read anew', async () => {
   const databasePath = `${temporaryFolder()}/test.db`;
   const { server, account } = await startService({ databasePath });
   const { id } = (await account.rest('POST', '/conversations')).body;
@@ -284,10 +285,19 @@ test('the page that the GUIDE makes of fetch alone follows events across a resta
   expect(await next()).toBe('One');
   await server.close();
   const { port } = new URL(server.url);
+  let asked = 0;
+  const proxy = createServer((_, response) => {
+    asked++;
+    response.writeHead(502, { 'Content-Type': 'text/html' }).end('<h1>Bad Gateway</h1>');
+  }).listen(Number(port));
+  const following = next();
+  await Promise.race([following, until(() => asked > 1)]);
+  proxy.closeAllConnections();
+  await new Promise((closed) => proxy.close(closed));
   const again = await startTestServer({ databasePath, clock: server.clock, config: { port: Number(port) } });
   onTestFinished(() => again.close());
   await write(again.clientFor(account.secret), id, 'Two');
-  expect(await next()).toBe('Two');
+  expect(await following).toBe('Two');
   await events.return(undefined);
 
   const fromNow = follow();

@@ -27,9 +27,15 @@ const requestCodes: readonly ErrorCode[] = [
 const codesOfLibraries: Readonly<Record<string, ErrorCode>> = {
   GRAPHQL_PARSE_FAILED: 'BAD_REQUEST',
   GRAPHQL_VALIDATION_FAILED: 'VALIDATION_FAILED',
-  OPERATION_RESOLUTION_FAILURE: 'BAD_REQUEST',
   BAD_REQUEST: 'BAD_REQUEST',
 };
+
+/** What Yoga reports as OPERATION_RESOLUTION_FAILURE: no operation, none of the name that was given, or several without. */
+export const noOperation = (): DomainError =>
+  new DomainError(
+    'BAD_REQUEST',
+    'The document does not hold the operation to run; of several, name one in `operationName`.',
+  );
 
 /** Those that mean BAD_REQUEST because of the document: a syntax error, or no operation to run. */
 const documentCodes: readonly unknown[] = ['GRAPHQL_PARSE_FAILED', 'OPERATION_RESOLUTION_FAILURE'];
@@ -146,6 +152,7 @@ export function domainErrorOf(error: GraphQLError, requestFailed: boolean): Doma
   const theirs = error.extensions['code']; // of Yoga or graphql-js
   const status = (error.extensions['http'] as { status?: number } | undefined)?.status;
   if (status === 405) return new DomainError('METHOD_NOT_ALLOWED', error.message, { allow: ['POST'] });
+  if (theirs === 'OPERATION_RESOLUTION_FAILURE') return noOperation();
   if (typeof theirs === 'string' && codesOfLibraries[theirs] !== undefined)
     return new DomainError(codesOfLibraries[theirs], error.message);
   if (error.originalError !== undefined || !requestFailed) return internal(error.originalError ?? error);

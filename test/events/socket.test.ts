@@ -484,11 +484,20 @@ describe('a rejected operation', () => {
     await until(() => socket.of('wrong').some(({ payload }) => payload?.data?.eventCursor !== undefined));
   });
 
-  test('an unknown operation name: BAD_REQUEST', async () => {
+  test.each([
+    ['an unknown name', { query: 'query a { eventCursor }', operationName: 'b' }],
+    ['no name, of two operations', { query: 'query a { eventCursor } query b { eventCursor }' }],
+    ['no operation', { query: 'fragment a on Query { eventCursor }' }],
+  ])('that does not say which operation to run, by %s: BAD_REQUEST says how, as over HTTP', async (_, payload) => {
     const client = await server.account();
     const socket = await subscribed(client);
-    socket.send({ id: 'wrong', type: 'subscribe', payload: { query: 'query a { eventCursor }', operationName: 'b' } });
-    expectRefusal(await socket.first('wrong'), 'BAD_REQUEST');
+    socket.send({ id: 'wrong', type: 'subscribe', payload });
+    const refusal = await socket.first('wrong');
+    expectRefusal(refusal, 'BAD_REQUEST');
+    const [{ message }] = refusal.payload;
+    expect(message).toContain('`operationName`');
+    const { body } = await client.post(payload);
+    expect(body.errors).toMatchObject([{ message, extensions: { code: 'BAD_REQUEST' } }]);
     await expectLive(client, socket);
   });
 

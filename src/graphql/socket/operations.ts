@@ -10,6 +10,7 @@ import type { ConnectionTimings } from '../../http/timings.ts';
 import { AnswerBudget } from '../answer-budget.ts';
 import { type ContextOptions, OperationContext } from '../context.ts';
 import { envelopeOf } from '../envelope.ts';
+import { noOperation } from '../errors.ts';
 import type { NamedDocuments } from '../named-documents.ts';
 import { asGraphQLError, dropExtraParams, inRoom, judge, run } from '../requests.ts';
 import type { SocketState } from './client-socket.ts';
@@ -120,7 +121,7 @@ export class SocketOperations {
     const { document, errors, source } = prepared;
     (payload as { query: string }).query = source; // thousands of identical subscriptions share one copy of the text
     const operation = getOperationAST(document, operationName);
-    if (operation == null) throw new DomainError('BAD_REQUEST', 'The document does not hold the operation to run.');
+    if (operation == null) throw noOperation();
     if (errors.length > 0) return errors;
     const start = `{"id":${JSON.stringify(id)},"type":"next","payload":`;
     const args: SocketArgs = {

@@ -48,6 +48,8 @@ export class Client {
   readonly #maxWaitMs: number;
 
   constructor({ url, credential, maxWaitSeconds = 60, fetch: own = fetch }: ClientOptions) {
+    // Nothing could be sent there, which would look like a service that is away, and be waited for.
+    if (!/^(https?:\/)?\/|^$/i.test(url)) throw new TypeError(`The url must begin with https:// or http://: ${url}`);
     this.#transport = {
       url: url.replace(/\/$/, ''),
       credential: new Credential(credential),

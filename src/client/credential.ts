@@ -58,7 +58,8 @@ export class Credential {
 
   async #get(): Promise<Present> {
     const source = this.#source;
-    if (typeof source === 'string') return { token: source, renewAtMs: Number.POSITIVE_INFINITY };
+    // One that is missing, as where an environment has no key, is refused as any that is wrong.
+    if (typeof source !== 'function') return { token: source, renewAtMs: Number.POSITIVE_INFINITY };
     try {
       const given = await within(silentMs, undefined, source);
       const { token, expiresAt } = typeof given === 'string' ? { token: given } : given;

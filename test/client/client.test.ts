@@ -76,6 +76,25 @@ test('a list of which no value is chosen is refused, and not answered as if all 
   }
 });
 
+test.each(['localhost:4000', '127.0.0.1:4000', 'chat.example', 'ws://chat.example'])(
+  'an address that is none of a service is refused at once, and not waited for: %s',
+  (url) => {
+    expect(() => new Client({ url, credential: account.secret })).toThrow(`http://: ${url}`);
+  },
+);
+
+test('a page may name the service by a path of its own origin', () => {
+  for (const url of ['', '/chat', '//chat.example', 'HTTPS://chat.example']) new Client({ url, credential: 'a token' });
+});
+
+test('a program whose environment has no key is told so at once', async () => {
+  const keyless = new Client({ url: server.url, credential: process.env['NO_SUCH_KEY'] as string });
+  const told = { code: 'UNAUTHENTICATED' };
+  await expect(keyless.call('getAccount')).rejects.toMatchObject(told);
+  await expect(keyless.follow().next()).rejects.toMatchObject(told);
+  await expect(keyless.follow({ over: 'socket' }).next()).rejects.toMatchObject(told);
+});
+
 describe('a call', () => {
   test('whose answer was lost is sent again under its key, and done once', async () => {
     const { id } = await client.call('createConversation', {});

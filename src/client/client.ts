@@ -70,7 +70,7 @@ export class Client {
     const { url, rest } = addressOf(path, input);
     const headers: Record<string, string> = {};
     const key = options.idempotencyKey ?? (repeatable === true ? newKey() : undefined);
-    if (key) headers['Idempotency-Key'] = key;
+    if (key !== undefined) headers['Idempotency-Key'] = key;
     if (options.ifVersion !== undefined) headers['If-Match'] = `"${options.ifVersion}"`;
     const hasBody = method === 'POST' || method === 'PUT' || method === 'PATCH';
     if (hasBody) headers['Content-Type'] = 'application/json';

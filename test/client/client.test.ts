@@ -110,6 +110,20 @@ describe('a call', () => {
     expect((await client.call('getConversation', { id, messages: 'none' })).messageCount).toBe(1);
   });
 
+  test('with an empty key is refused, and not sent again and again without one', async () => {
+    const { id } = await client.call('createConversation', {});
+    const { through, sent } = network(async (count, url) => {
+      if (count > 1) return undefined;
+      await fetch(url, { method: 'POST', headers: sent[0]?.headers ?? {}, body: String(sent[0]?.body) });
+      throw new TypeError('the connection was lost');
+    });
+    const unlucky = new Client({ url: server.url, credential: account.secret, fetch: through });
+    const message = { conversationId: id, sender: 'agent', content: 'Once.' } as const;
+    const called = unlucky.call('sendMessage', message, { idempotencyKey: '' });
+    await expect(called).rejects.toMatchObject({ code: 'VALIDATION_FAILED' });
+    expect((await client.call('getConversation', { id, messages: 'none' })).messageCount).toBe(0);
+  });
+
   test('whose answer was cut off is sent again under its key, and done once', async () => {
     const { id } = await client.call('createConversation', {});
     const { through, sent } = network(async (count, url) => {

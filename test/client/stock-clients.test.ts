@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { createRequire } from 'node:module';
+import type { AddressInfo } from 'node:net';
 import { fileURLToPath } from 'node:url';
 import {
   ApolloClient,
@@ -265,6 +266,34 @@ test('openapi-fetch, as the GUIDE sets it up, sends lists with commas, waits at 
   while ((await account.rest('GET', '/account')).status === 200);
   expect((await list({ status: ['pending'] })).data).toHaveLength(1);
   expect(waitsMs.length).toBeGreaterThan(0);
+});
+
+test('openapi-fetch, as the GUIDE sets it up, waits for 5 s where a proxy does not say in seconds for how long', async () => {
+  const headers = [{}, { 'Retry-After': 'Sun, 29 Nov 2026 08:30:00 GMT' }];
+  const proxy = createServer((_, response) => {
+    const refused = headers.shift();
+    if (refused) response.writeHead(503, { 'Content-Type': 'application/json', ...refused }).end('{}');
+    else response.writeHead(200, { 'Content-Type': 'application/json' }).end('{ "data": [] }');
+  });
+  await new Promise<void>((listening) => proxy.listen(0, '127.0.0.1', listening));
+  onTestFinished(() => void proxy.close());
+  const { default: create } = createRequire(new URL('test/clients/typescript-5/package.json', root))(
+    'openapi-fetch',
+  ) as Json;
+  const waitsMs: number[] = [];
+  const setTimeout = (go: () => void, ms: number) => {
+    waitsMs.push(ms);
+    setImmediate(go);
+  };
+  const { list } = await page<{ list(query: object): Promise<Json> }>(
+    { url: `http://127.0.0.1:${(proxy.address() as AddressInfo).port}` },
+    'openapi-fetch',
+    '{ list }',
+    { 'openapi-fetch': { default: create } },
+    { authorization: authorized('a token'), setTimeout },
+  );
+  expect(await list({})).toEqual({ data: [] });
+  expect(waitsMs).toEqual([5_000, 5_000]);
 });
 
 test('the page that the GUIDE makes of fetch alone follows events across a restart behind a proxy, and ends where it must read anew', async () => {

@@ -17,7 +17,7 @@ async function patiently<Result extends { response?: Response }>(call: () => Pro
   for (;;) {
     const result = await call();
     if (![429, 503].includes(result.response?.status ?? 0)) return result; // its `error.code` tells errors apart
-    await new Promise((go) => setTimeout(go, 1_000 * Number(result.response?.headers.get('Retry-After') ?? 5)));
+    await new Promise((go) => setTimeout(go, 1_000 * (Number(result.response?.headers.get('Retry-After')) || 5)));
   }
 }
 

@@ -145,8 +145,10 @@ export class Client {
   async #send(path: string, { request, isSafe, signal }: Sending): Promise<string> {
     const { url, credential, fetch: send } = this.#transport;
     const giveUpMs = performance.now() + this.#maxWaitMs; // the clock may be set meanwhile
+    let authorization = '';
     const attempt = async (own: AbortSignal): Promise<string | ServiceError> => {
-      const headers = { ...request.headers, Authorization: await credential.authorization() };
+      authorization = await credential.authorization();
+      const headers = { ...request.headers, Authorization: authorization };
       const response = await send(url + path, { ...request, headers, signal: own });
       // What has no content is not JSON.
       const isDone = response.status === 204 || isResult(response, 'json');
@@ -160,7 +162,7 @@ export class Client {
         if (!(answer instanceof ServiceError)) return answer;
         failure = answer;
         if (answer.code === 'UNAUTHENTICATED' && credential.isRenewable && !hasRenewed) {
-          credential.renew();
+          credential.renew(authorization);
           hasRenewed = true;
           waitMs = 0;
         } else if (mayPass(answer)) {

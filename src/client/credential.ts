@@ -27,6 +27,8 @@ interface Present {
 export class Credential {
   readonly #source: CredentialSource;
   #present: Promise<Present> | undefined;
+  /** None while it is being asked for. */
+  #token = '';
 
   constructor(source: CredentialSource) {
     this.#source = source;
@@ -42,13 +44,13 @@ export class Credential {
     const asked = this.#ask();
     const { token, renewAtMs } = await asked;
     if (Date.now() < renewAtMs) return `Bearer ${token}`;
-    if (this.#present === asked) this.renew();
+    if (this.#present === asked) this.#present = undefined;
     return `Bearer ${(await this.#ask()).token}`;
   }
 
-  /** Forgets the present one. */
-  renew(): void {
-    if (this.isRenewable) this.#present = undefined;
+  /** Forgets the present one if it is what was refused, and not a newer one: calls at the same time are refused together. */
+  renew(authorization: string): void {
+    if (authorization === `Bearer ${this.#token}`) this.#present = undefined;
   }
 
   #ask(): Promise<Present> {
@@ -60,10 +62,12 @@ export class Credential {
     const source = this.#source;
     // One that is missing, as where an environment has no key, is refused as any that is wrong.
     if (typeof source !== 'function') return { token: source, renewAtMs: Number.POSITIVE_INFINITY };
+    this.#token = '';
     try {
       const given = await within(silentMs, undefined, source);
       const { token, expiresAt } = typeof given === 'string' ? { token: given } : given;
       const renewAtMs = Date.parse(expiresAt ?? '') - aheadMs;
+      this.#token = token;
       // One that seems to have expired already comes from a clock that differs: it is renewed when it is refused.
       return { token, renewAtMs: renewAtMs > Date.now() ? renewAtMs : Number.POSITIVE_INFINITY };
     } catch (error) {

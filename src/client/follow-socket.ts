@@ -116,13 +116,15 @@ async function connect(
   let failures = 0;
   let refused = 0;
   let refusal: ServiceError | undefined;
+  let authorization = '';
   let unanswered: ReturnType<typeof setTimeout> | undefined;
   const socket = createClient({
     url: `${url.replace(/^http/, 'ws')}/graphql`,
     webSocketImpl,
     connectionParams: async () => {
       try {
-        return { authorization: await credential.authorization() };
+        authorization = await credential.authorization();
+        return { authorization };
       } catch (error) {
         if (error instanceof ServiceError) refusal = error;
         socket.terminate(); // thrown, it would also end the next connection, with the close of this one
@@ -136,7 +138,7 @@ async function connect(
       refusal = undefined;
       if (thrown) throw thrown;
       if (!isRefused(lost)) return true;
-      credential.renew();
+      credential.renew(authorization);
       return credential.isRenewable && refused++ === 0;
     },
     // It must not reject: graphql-ws would neither go on nor end.

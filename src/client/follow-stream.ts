@@ -29,14 +29,16 @@ export async function* followStream(
     let leastSeconds: number | undefined;
     try {
       const query = queryOf({ after: cursor, types, conversationId });
+      let authorization = '';
       const answer = await within(silentMs, silence.signal, async () => {
-        const headers = { Accept: 'text/event-stream', Authorization: await credential.authorization() };
+        authorization = await credential.authorization();
+        const headers = { Accept: 'text/event-stream', Authorization: authorization };
         const response = await send(`${url}/v1/events/stream${query}`, { headers, signal: silence.signal });
         return (isResult(response, 'event-stream') && response.body) || (await errorOfResponse(response));
       });
       if (answer instanceof ServiceError) {
         const isExpired = answer.code === 'UNAUTHENTICATED' && credential.isRenewable && refused++ === 0;
-        if (isExpired) credential.renew();
+        if (isExpired) credential.renew(authorization);
         else if (!mayPass(answer)) throw answer;
         leastSeconds = answer.retryAfterSeconds;
       } else {

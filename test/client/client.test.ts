@@ -249,6 +249,30 @@ describe('a call', () => {
     await expect(hopeless.call('getAccount')).rejects.toMatchObject({ code: 'UNAUTHENTICATED' });
   });
 
+  test('shares a new token with others that were refused at the same time, also if it hears so later', async () => {
+    const tokens: string[] = [];
+    let late = (): void => {};
+    const { through } = network((count) => {
+      if (count > 3) return undefined;
+      const refused = refusal(401, 'UNAUTHENTICATED');
+      return count < 3 ? refused : new Promise((answer) => (late = () => answer(refused)));
+    });
+    const page = new Client({
+      url: server.url,
+      fetch: through,
+      credential: async () => {
+        const { body } = await account.rest('POST', '/tokens', { body: { scopes: ['conversations:read'] } });
+        tokens.push(body.token);
+        return tokens.length === 1 ? 'an old token' : body; // the clock stands still, so others are the same
+      },
+    });
+    const calls = [1, 2, 3].map(() => page.call('listConversations'));
+    await Promise.all(calls.slice(0, 2));
+    late();
+    await Promise.all(calls);
+    expect(tokens).toHaveLength(2);
+  });
+
   test('ends when it is told to', async () => {
     const { through } = network(() => refusal(503, 'UNAVAILABLE', { 'Retry-After': '30' }));
     const patient = new Client({ url: server.url, credential: account.secret, fetch: through });

@@ -3,6 +3,7 @@ import { Command, CommanderError } from 'commander';
 import { ConfigError } from '../config.ts';
 import { DomainError, type Fault, worded } from '../domain/errors.ts';
 import { OperatorError } from '../server/operator-error.ts';
+import { withoutStop } from '../server/storage.ts';
 import { version } from '../version.ts';
 import { addAccount } from './account.ts';
 import { addBackup } from './backup.ts';
@@ -85,7 +86,9 @@ function explain(error: unknown): string {
   if (error instanceof DomainError) {
     const { faults = [], oldestCursor } = error.facts;
     if (faults.length > 0) return faults.map(explainFault).join('\n');
-    return oldestCursor === undefined ? error.message : `${error.message}\noldestCursor: ${oldestCursor}`;
+    if (oldestCursor !== undefined) return `${error.message}\noldestCursor: ${oldestCursor}`;
+    // Clients are not told what is wrong with the storage, but the operator is.
+    return error.cause instanceof Error ? `${withoutStop(error)} (${withoutStop(error.cause)}).` : error.message;
   }
   return error instanceof Error ? (error.stack ?? error.message) : String(error);
 }

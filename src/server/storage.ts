@@ -50,7 +50,7 @@ export function nameOf({ databasePath, postgres }: DatabaseAddress): string {
 }
 
 /** What an error says. That of several attempts to connect says nothing but what it holds. */
-function withoutStop(error: Error): string {
+export function withoutStop(error: Error): string {
   const [first = error] = error instanceof AggregateError ? (error.errors as Error[]) : [];
   return first.message.replace(/\.$/, '');
 }

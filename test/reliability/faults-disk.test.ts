@@ -75,6 +75,63 @@ describe.skipIf(cannotMount !== undefined)(
       expect(readdirSync(other.folder)).toEqual(['ballast']);
     });
 
+    test('that is full under a server can be saved to another one, by a backup that leaves nothing beside the database', async () => {
+      const [disk, other] = [smallDisk(8), smallDisk(8)];
+      const path = join(disk.folder, 'test.db');
+      const storage = openSqliteStorage(path);
+      onTestFinished(() => storage.close());
+      await storedAccount(storage);
+      disk.fill();
+      const before = readdirSync(disk.folder);
+      const file = join(other.folder, 'backup.db');
+      expect(await commandLine(path).runHere('backup', file)).toMatchObject({ code: 0, stderr: '' });
+      expect(readdirSync(disk.folder)).toEqual(before);
+      const ofBackup = await commandLine(file).runHere('account', 'list', '--json');
+      expect(await commandLine(path).runHere('account', 'list', '--json')).toEqual(ofBackup);
+    });
+
+    test('that is full has a command that writes refused with the reason', async () => {
+      const disk = smallDisk(8);
+      const path = join(disk.folder, 'test.db');
+      const storage = openSqliteStorage(path);
+      onTestFinished(() => storage.close());
+      disk.fill();
+      expect(await commandLine(path).runHere('account', 'create', '--name', 'Shop', '--plan', 'trial')).toEqual({
+        code: 1,
+        stdout: '',
+        stderr: 'The storage cannot be written or read at the moment (database or disk is full).\n',
+      });
+    });
+
+    test('that fills up under a copy has it interrupted with the reason, and with room again the same command continues it', async () => {
+      const [disk, other] = [smallDisk(16), smallDisk(16)];
+      const [from, to] = [join(other.folder, 'from.db'), join(disk.folder, 'to.db')];
+      const storage = openSqliteStorage(from);
+      const { id: accountId } = await storedAccount(storage);
+      const conversation = sampleConversation();
+      await storage.write(async (tx) => {
+        await tx.conversations.insert(accountId, conversation);
+        for (let sequence = 1; sequence <= 2_000; sequence++) {
+          const content = `${sequence} `.repeat(200);
+          await tx.messages.insert(accountId, sampleMessage(conversation.id, sequence, { content }));
+        }
+      });
+      await indexTexts(storage);
+      await storage.close();
+      disk.fill(2 * kibibyte * kibibyte);
+      const copying = ['copy', '--to', `file:${to}`];
+      expect(await commandLine(from).runHere(...copying)).toEqual({
+        code: 1,
+        stdout: '',
+        stderr: 'The copy was interrupted: database or disk is full. The same command continues it.\n',
+      });
+      disk.free();
+      expect(await commandLine(from).runHere(...copying, '--json')).toMatchObject({
+        code: 0,
+        stdout: expect.stringContaining('"continued":true'),
+      });
+    });
+
     longTest('on which a compaction begins has the room for all of it, the search index, too', async () => {
       const disk = smallDisk(48);
       const path = join(disk.folder, 'test.db');

@@ -334,7 +334,7 @@ class SqliteTarget extends SqliteSide implements CopyTarget {
       await work();
       this.connection.exec('COMMIT');
     } catch (error) {
-      this.connection.exec('ROLLBACK');
+      if (this.connection.inTransaction) this.connection.exec('ROLLBACK'); // a full disk has ended it
       throw error;
     }
   }

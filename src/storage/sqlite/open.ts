@@ -96,6 +96,7 @@ export function takeOpenLock(path: string, timeoutMs: number): { close(): void }
   const lock = new Database(name, { timeout: timeoutMs });
   try {
     if (isNew) giveToOwnerOf(existsSync(path) ? path : dirname(path), name);
+    lock.pragma('journal_mode = MEMORY'); // in a file, it would need room on a disk that may be full
     lock.exec('BEGIN EXCLUSIVE'); // writes nothing: the file stays empty
     return lock;
   } catch (error) {

@@ -875,6 +875,12 @@ describe('a database', () => {
     expect((await opened(url)).migrations.applied).toBe(1);
   });
 
+  test('that is not in UTF-8 is refused at the start, and not only when a text comes that it cannot hold', async () => {
+    const url = await server().emptyDatabase(`ENCODING LATIN1 LOCALE 'C' LOCALE_PROVIDER libc TEMPLATE template0`);
+    await expect(opened(url)).rejects.toThrow('its encoding is LATIN1 and must be UTF8');
+    expect(await clientOf(url)`SELECT 1 FROM pg_tables WHERE schemaname = 'public'`).toHaveLength(0);
+  });
+
   test('that a newer version has migrated is refused at the start, and is not written by who had it open', async () => {
     const url = await server().database();
     const storage = await opened(url);

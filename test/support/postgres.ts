@@ -130,10 +130,10 @@ export class PostgresServer {
   }
 
   /** Makes a database with nothing in it, and a user who may do nothing but own it. Returns the URL of both. */
-  async emptyDatabase(): Promise<string> {
+  async emptyDatabase(options = ''): Promise<string> {
     const name = `test_${++this.#databases}`;
     await this.#run(`CREATE ROLE ${name} LOGIN PASSWORD 'password'`);
-    await this.#run(`CREATE DATABASE ${name} OWNER ${name}`);
+    await this.#run(`CREATE DATABASE ${name} OWNER ${name} ${options}`);
     return this.#urlOf(name, name);
   }
 

@@ -72,7 +72,9 @@ export async function migrate(
 }
 
 async function applyMissing(client: Client, known: readonly MigrationMeta[]): Promise<MigrationReport> {
-  await client`SELECT pg_advisory_xact_lock(${lockKey})`;
+  const [{ encoding }] = await client<[{ encoding: string }]>`SELECT pg_advisory_xact_lock(${lockKey}),
+    current_setting('server_encoding') AS encoding`;
+  if (encoding !== 'UTF8') throw new Error(`its encoding is ${encoding} and must be UTF8; make another one`);
   await client`CREATE TABLE IF NOT EXISTS __drizzle_migrations
     (id serial PRIMARY KEY, hash text NOT NULL, created_at bigint NOT NULL)`;
   const [row] = await client<[{ done: number | null }]>`SELECT max(created_at) AS done FROM __drizzle_migrations`;

@@ -1,4 +1,4 @@
-import { type ChildProcessByStdio, spawn } from 'node:child_process';
+import { type ChildProcessByStdio, spawn, spawnSync } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Readable } from 'node:stream';
@@ -267,6 +267,25 @@ test('OPERATING explains every field of the log', () => {
   const names = new Set(['level', 'time', 'msg', ...loggedFields()]);
   expect(names.size).toBeGreaterThan(20);
   expect([...names].filter((name) => !explained.includes(name))).toEqual([]);
+});
+
+test('the script of OPERATING works on the database that the service is configured to use, or on one that is named', () => {
+  const folder = temporaryFolder();
+  const at = (name: string): string => join(folder, name);
+  const [, script = ''] = /^```text\n(#!\/bin\/sh\n[\s\S]*?)^```\n/m.exec(operating) ?? [];
+  const here = script
+    .replaceAll('/etc/conversation-service.env', at('env'))
+    .replace('/opt/conversation-service/node_modules/.bin/node', process.execPath)
+    .replace('/opt/conversation-service/', root);
+  writeFileSync(at('script'), here, { mode: 0o700 });
+  writeFileSync(at('sudo'), '#!/bin/sh\nshift 3\nexec "$@"\n', { mode: 0o700 }); // there may be none, or no other user
+  writeFileSync(at('env'), `NODE_ENV=production\nDATABASE_URL=file:${at('served.db')}\n`);
+  const run = (environment: Record<string, string> = {}): string => {
+    const env = { PATH: `${folder}:${process.env['PATH']}`, ...environment };
+    return spawnSync(at('script'), ['account', 'list'], { env, encoding: 'utf8' }).stderr;
+  };
+  expect(run()).toContain(`There is no database ${at('served.db')}:`);
+  expect(run({ DATABASE_URL: `file:${at('trial.db')}` })).toContain(`There is no database ${at('trial.db')}:`);
 });
 
 test('OPERATING names every metric of the service, and no other', () => {

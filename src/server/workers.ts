@@ -88,7 +88,8 @@ class Supervisor {
       const startedMs = performance.now();
       const code = await current.ended;
       if (this.#isStopping) return code;
-      this.#log.error({ worker, code, signal: current.signal() }, 'a worker has ended and is replaced');
+      const signal = current.signal();
+      this.#log.error({ worker, ...(signal ? { signal } : { code }) }, 'a worker has ended and is replaced');
       await new Promise((resolve) => setTimeout(resolve, Math.max(0, restartMs - (performance.now() - startedMs))));
       if (this.#isStopping) return 0; // it was stopped in order while there was no process
     }

@@ -59,7 +59,13 @@ test('each worker answers on the one port, and says in its log which it is; one 
   const [, , replacement] = all;
   expect(replacement).toMatchObject({ worker: 1 });
   const line = (await serving.printed('')).split('\n').find((each) => each.includes('is replaced')) ?? '{}';
-  expect(JSON.parse(line)).toMatchObject({ level: 'error', worker: 1, signal: 'SIGKILL' });
+  const { time: _, ...said } = JSON.parse(line);
+  expect(said).toEqual({
+    level: 'error',
+    worker: 1,
+    signal: 'SIGKILL',
+    msg: 'a worker has ended and is replaced',
+  });
 
   serving.signal('SIGTERM');
   const { code, stdout, stderr } = await serving.ended;

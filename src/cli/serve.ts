@@ -50,7 +50,13 @@ function warnOf({ eventRetentionMs }: Config, log: Logger): void {
 async function serve(config: Config, log: Logger, worker?: Worker): Promise<void> {
   const stopping = untilAskedToStop({ ...config, isWorker: worker !== undefined });
   const { startServer } = await import('../server/server.ts');
-  const server = await startServer({ config, log, clock: systemClock, worker });
+  let isOpen = false;
+  // Before that there is nothing to bring to an end, and no migration should begin that waits for another node's.
+  void stopping.then(() => isOpen || process.exit());
+  const onOpened = (): void => {
+    isOpen = true;
+  };
+  const server = await startServer({ config, log, clock: systemClock, worker, onOpened });
   try {
     const { leads } = (await worker?.order) ?? { leads: true };
     if (!config.production && leads) await createDemoAccount(server.app.ports, server.url);

@@ -31,6 +31,8 @@ export interface ServerOptions {
   readonly clock: Clock;
   /** If this process is one of several that serve together. */
   readonly worker?: Worker | undefined;
+  /** Called once the storage is open: from then on it is to be closed. */
+  readonly onOpened?: () => void;
   /** Called with every SQL statement. For tests: it costs time. */
   readonly onStatement?: (sql: string) => void;
   /** Timeouts and intervals that differ from the contract's. For tests. */
@@ -49,7 +51,13 @@ const tickMs = 60_000;
  * Opens the storage and serves REST and GraphQL over HTTP.
  * @throws OperatorError if the database cannot be opened, or the address not be listened on
  */
-export async function startServer({ config, worker, onStatement, ...options }: ServerOptions): Promise<RunningServer> {
+export async function startServer({
+  config,
+  worker,
+  onStatement,
+  onOpened,
+  ...options
+}: ServerOptions): Promise<RunningServer> {
   const order = await worker?.order;
   const metrics = new Metrics();
   const { log } = options;
@@ -61,6 +69,7 @@ export async function startServer({ config, worker, onStatement, ...options }: S
     onThreadFailure: (error) =>
       log.warn({ err: error }, 'the checkpoint thread has failed; commits checkpoint the write-ahead log instead'),
   });
+  onOpened?.();
   if (storage.wasPublic) log.warn('every user of this machine could read the database; now only its owner can');
   const app = buildApp({
     ...config,

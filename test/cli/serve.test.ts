@@ -1,6 +1,7 @@
+import { once } from 'node:events';
 import { existsSync, statSync } from 'node:fs';
 import { createServer } from 'node:http';
-import { type AddressInfo, connect, type Socket } from 'node:net';
+import { type AddressInfo, connect, createServer as createTcpServer, type Socket } from 'node:net';
 import { join } from 'node:path';
 import Database from 'better-sqlite3';
 import { describe, expect, onTestFinished, test } from 'vitest';
@@ -11,7 +12,7 @@ import { longTest } from '../support/effort.ts';
 import { temporaryFolder } from '../support/files.ts';
 import { putMigrated } from '../support/migrated-file.ts';
 import { startTestServer } from '../support/server.ts';
-import { commandLine, run, secretPattern, serve } from './program.ts';
+import { commandLine, run, secretPattern, serve, start } from './program.ts';
 
 describe('the first account', () => {
   test('is made in an empty database, and its key shown once', async () => {
@@ -86,6 +87,20 @@ describe('SIGTERM', () => {
     onTestFinished(() => again.close());
     const { body: list } = await clientOf(again.url, secret).rest('GET', '/conversations');
     expect(list.data).toMatchObject([{ subject: 'sent while it was stopping' }]);
+  });
+
+  test.each(['1', '2'])('ends it at once, with 0, while it waits for its database: WORKERS=%s', async (workers) => {
+    const silent = createTcpServer().listen(0, '127.0.0.1');
+    onTestFinished(() => void silent.close());
+    const asked = once(silent, 'connection');
+    await once(silent, 'listening');
+    const { port } = silent.address() as AddressInfo;
+    const environment = { DATABASE_URL: `postgres://a:b@127.0.0.1:${port}/c`, WORKERS: workers, PORT: '0' };
+    const { signal, ended } = start(['serve'], { environment });
+    const [socket] = await asked;
+    onTestFinished(() => socket.destroy());
+    signal('SIGTERM');
+    expect(await ended).toEqual({ code: 0, stdout: '', stderr: '' });
   });
 
   longTest('makes it say that it is not ready, before it stops answering, if it is given time for that', async () => {

@@ -1,4 +1,13 @@
-import { copyFileSync, existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
+import {
+  copyFileSync,
+  existsSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { join } from 'node:path';
 import Database from 'better-sqlite3';
 import { describe, expect, onTestFinished, test } from 'vitest';
@@ -196,6 +205,27 @@ describe.skipIf(cannotMount !== undefined)(
         stdout: '',
         stderr: `${reason}\n`,
       });
+    });
+
+    test('that keeps the lock beside a database from being written, as another owner would, has that file named', async () => {
+      const [disk, other] = [smallDisk(1), smallDisk(8)];
+      const path = join(other.folder, 'test.db');
+      await openSqliteStorage(path).close();
+      rmSync(`${path}-lock`);
+      writeFileSync(join(disk.folder, 'lock'), '');
+      symlinkSync(join(disk.folder, 'lock'), `${path}-lock`);
+      disk.makeReadOnly();
+      const reason = `${path}-lock cannot be written: its file system is read-only.\n`;
+      expect(await commandLine(path).runHere('account', 'list')).toEqual({
+        code: 1,
+        stdout: '',
+        stderr: `The database ${path} cannot be opened: ${reason}`,
+      });
+      for (const command of ['backup', 'restore']) {
+        const file = join(other.folder, `${command}.db`);
+        if (command === 'restore') writeFileSync(file, 'anything');
+        expect(await commandLine(path).runHere(command, file)).toEqual({ code: 1, stdout: '', stderr: reason });
+      }
     });
   },
 );

@@ -11,6 +11,7 @@ import {
   removeWithSideFiles,
   replace,
   requireAccess,
+  requireWritable,
   sideFileOf,
   sideFiles,
   sync,
@@ -48,6 +49,7 @@ export async function backUp(
 ): Promise<{ bytes: number }> {
   const [databasePath, file] = [realFile(database), realFile(target)];
   if (!existsSync(databasePath)) throw new FileFault(`There is no database ${databasePath}.`);
+  requireWritable(databasePath); // it is recovered first if a server was killed
   requireTarget(databasePath, file, force);
   const copy = unfinishedName(file);
   createPrivate(copy);

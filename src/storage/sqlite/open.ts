@@ -7,7 +7,7 @@ import { unavailable } from '../errors.ts';
 import { foldedEmail } from '../rows/values.ts';
 import { unknownMigration } from '../unfinished-copy.ts';
 import { isBusy } from './errors.ts';
-import { createPrivate, giveToOwnerOf } from './files.ts';
+import { createPrivate, giveToOwnerOf, requireAccess } from './files.ts';
 
 // Opening a database: its connections, the lock that keeps others from opening or replacing it meanwhile, and its
 // migrations.
@@ -93,6 +93,7 @@ export function withOpenLock<T>(path: string, timeoutMs: number, work: () => T):
 export function takeOpenLock(path: string, timeoutMs: number): { close(): void } {
   const name = path + openLockSuffix;
   const isNew = createPrivate(name);
+  requireAccess(name); // SQLite would not say which file it is
   const lock = new Database(name, { timeout: timeoutMs });
   try {
     if (isNew) giveToOwnerOf(existsSync(path) ? path : dirname(path), name);

@@ -135,6 +135,11 @@ describe.skipIf(cannotMount !== undefined)(
         stderr: 'The copy was interrupted: database or disk is full. The same command continues it.\n',
       });
       disk.free();
+      expect(await commandLine(to).runHere('backup', join(other.folder, 'backup.db'))).toEqual({
+        code: 1,
+        stdout: '',
+        stderr: `${to} holds an unfinished copy: the same \`copy\` again continues it.\n`,
+      });
       expect(await commandLine(from).runHere(...copying, '--json')).toMatchObject({
         code: 0,
         stdout: expect.stringContaining('"continued":true'),

@@ -1,5 +1,6 @@
 import { parentPort, workerData } from 'node:worker_threads';
 import Database from 'better-sqlite3';
+import { unfinishedCopy } from '../unfinished-copy.ts';
 import type { Prepared, Task, TaskReport } from './backup.ts';
 import { FileFault } from './files.ts';
 import { type Connection, migrate, migrationState, withOpenLock } from './open.ts';
@@ -83,6 +84,9 @@ function requireOurs(connection: Connection, name: string): void {
       .get(),
   );
   if (tables !== 3) throw new FileFault(`${name} is not a database of this program.`);
+  if (migrationState(connection).done === unfinishedCopy) {
+    throw new FileFault(`${name} holds an unfinished copy: the same \`copy\` again continues it.`);
+  }
 }
 
 /** Adds the name of the file to SQLite's errors about damage. */

@@ -1,4 +1,5 @@
 import { type ChildProcess, fork } from 'node:child_process';
+import { realpathSync } from 'node:fs';
 import type { Logger } from 'pino';
 import type { Config } from '../config.ts';
 import { type MetricsSnapshot, mergedMetrics, metricsText } from '../telemetry/metrics.ts';
@@ -50,6 +51,8 @@ export async function superviseWorkers(config: Config, log: Logger): Promise<num
 
 class Supervisor {
   readonly #log: Logger;
+  /** Where links lead to now: after an upgrade that only lacks the restart, they lead to another version. */
+  readonly #program = realpathSync(process.argv[1] ?? '');
   readonly #turns = new WriteTurns();
   readonly #scrapes = new Scrapes();
   readonly #workers = new Map<number, ChildProcess>();
@@ -98,7 +101,7 @@ class Supervisor {
   #start(worker: number): Started {
     let child: ChildProcess;
     try {
-      child = fork(process.argv[1] ?? '', ['worker']);
+      child = fork(this.#program, ['worker']);
     } catch (error) {
       // Some errors are thrown, others emitted. It has ended at once, and is tried again like one that did.
       this.#log.error({ err: error, worker }, 'a worker cannot be started or told');

@@ -1,9 +1,10 @@
 import { execFileSync } from 'node:child_process';
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
 import { expect, onTestFinished, test } from 'vitest';
 import { clientOf } from '../support/client.ts';
 import { longTest } from '../support/effort.ts';
@@ -113,6 +114,23 @@ longTest('webhooks are sent by another worker when the one that sends them is ki
   await sendOne(3);
   expect(new Set(received).size).toBe(3);
 });
+
+longTest(
+  'a worker is replaced by one of the same version when the link to the program leads to another by then',
+  async () => {
+    const [folder, dist] = [temporaryFolder(), fileURLToPath(new URL('../../dist', import.meta.url))];
+    const link = join(folder, 'current');
+    symlinkSync(dist, link);
+    const main = join(link, 'main.js');
+    const serving = await serve(join(folder, 'test.db'), { WORKERS: '2' }, { main });
+    const [first] = await workersOf(serving, 2);
+    rmSync(link);
+    mkdirSync(link);
+    writeFileSync(main, 'process.exit(7)');
+    process.kill(first?.pid ?? 0, 'SIGKILL');
+    expect((await workersOf(serving, 3))[2]).toMatchObject({ worker: first?.worker });
+  },
+);
 
 /** The processes that the supervisor of a worker has now. */
 function childrenOf(supervisor: string): number[] {

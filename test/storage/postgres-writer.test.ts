@@ -875,6 +875,15 @@ describe('a database', () => {
     expect((await opened(url)).migrations.applied).toBe(1);
   });
 
+  test('whose tables others have locked for too long says so at the start', async () => {
+    const url = await server().database();
+    const other = clientOf(url);
+    await other.unsafe('BEGIN; LOCK TABLE __drizzle_migrations IN ACCESS EXCLUSIVE MODE').simple();
+    await expect(migrate(url, { patienceMs: 10 })).rejects.toThrow('others have locked it for too long');
+    await other.unsafe('ROLLBACK').simple();
+    expect(await migrate(url, { patienceMs: 10 })).toMatchObject({ applied: 0 });
+  });
+
   test('that is not in UTF-8 is refused at the start, and not only when a text comes that it cannot hold', async () => {
     const url = await server().emptyDatabase(`ENCODING LATIN1 LOCALE 'C' LOCALE_PROVIDER libc TEMPLATE template0`);
     await expect(opened(url)).rejects.toThrow('its encoding is LATIN1 and must be UTF8');
@@ -986,6 +995,26 @@ test('a migration waits for the works that have begun, and later ones of the old
   const found = await clientOf(url)`SELECT account_id FROM found`;
   expect([...found]).toEqual([{ account_id: early.id }]);
   expect(await storage.read.conversations.count(late.id, {})).toBe(0);
+});
+
+test('nodes serve while a migration waits for a program that reads for long, as pg_dump does, and it goes on when that has ended', async () => {
+  const url = await server().database();
+  const storage = await opened(url);
+  const { id: accountId } = await storedAccount(storage);
+  const dump = clientOf(url);
+  await dump.unsafe('BEGIN; LOCK TABLE __drizzle_migrations, accounts IN ACCESS SHARE MODE').simple();
+  const next = {
+    sql: ['ALTER TABLE accounts ADD COLUMN later integer'],
+    hash: 'the next',
+    folderMillis: newestMigration + 1,
+    bps: true,
+  };
+  const migrated = migrate(url, { migrations: [...migrations, next] });
+  await untilWaiting(url, migrated);
+  await storage.write(async (tx) => tx.conversations.insert(accountId, sampleConversation()), accountId);
+  await storage.check();
+  await dump.unsafe('ROLLBACK').simple();
+  expect(await migrated).toMatchObject({ applied: 1 });
 });
 
 test('no erasure or revocation waits for those of other accounts that are not committed yet', async () => {

@@ -1,10 +1,11 @@
 import { randomBytes, randomUUID } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { type MigrationMeta, readMigrationFiles } from 'drizzle-orm/migrator';
 import { postgresMigrationsFolder } from '../../layout.ts';
 import { unavailable } from '../errors.ts';
 import { unknownMigration } from '../unfinished-copy.ts';
 import { type Client, type ConnectionOptions, closeMs, connect } from './connections.ts';
-import { isDivisionByZero } from './errors.ts';
+import { isDivisionByZero, isLockTimeout } from './errors.ts';
 
 /** The migrations as JSON, which esbuild.config.ts inserts into the built program. The sources run without it. */
 declare const builtPostgresMigrations: string | undefined;
@@ -41,37 +42,50 @@ export interface MigrationReport {
 interface MigrateOptions extends ConnectionOptions {
   readonly isTemplate?: boolean;
   readonly migrations?: readonly MigrationMeta[];
+  /** How long to wait for another node that migrates. */
+  readonly patienceMs?: number;
 }
 
 /** The advisory lock of whoever migrates: any number will do that nothing else on the database takes. */
 const lockKey = 7_235_114_091;
 
-/** How long to wait for another node that migrates. */
-const patienceMs = 60_000;
+/** How long other nodes wait at a time behind one that is about to migrate, and how long they serve in between. */
+const lockMs = 500;
+const pauseMs = 2_000;
 
 /**
  * Applies the missing migrations in one transaction. Other nodes wait for it.
  * @param url of the database itself, and not of a proxy
  * @param options `isTemplate` leaves out what no two databases may have in common; `migrations` are the program's, but in tests
- * @throws Error when the database was migrated by a newer version of the program
+ * @throws Error when the database was migrated by a newer version of the program, or others have it locked
  */
 export async function migrate(
   url: string,
-  { isTemplate = false, migrations: known = migrations, ...options }: MigrateOptions,
+  { isTemplate = false, migrations: known = migrations, patienceMs = 60_000, ...options }: MigrateOptions,
 ): Promise<MigrationReport> {
   const client = connect(url, 1, { ...options, lockTimeoutMs: patienceMs, statementTimeoutMs: 0 });
   try {
     await client.unsafe('BEGIN').simple();
-    const report = await applyMissing(client, known);
+    const report = await applyMissing(client, known, patienceMs);
     if (!isTemplate) await addFacts(client);
     await client.unsafe('COMMIT').simple();
     return report;
+  } catch (error) {
+    if (!isLockTimeout(error)) throw error;
+    throw new Error(
+      'others have locked it for too long: a node that migrates it, or a program such as pg_dump; try again later',
+      { cause: error },
+    );
   } finally {
     await client.finish(closeMs); // which rolls back what was not committed
   }
 }
 
-async function applyMissing(client: Client, known: readonly MigrationMeta[]): Promise<MigrationReport> {
+async function applyMissing(
+  client: Client,
+  known: readonly MigrationMeta[],
+  patienceMs: number,
+): Promise<MigrationReport> {
   const [{ encoding }] = await client<[{ encoding: string }]>`SELECT pg_advisory_xact_lock(${lockKey}),
     current_setting('server_encoding') AS encoding`;
   if (encoding !== 'UTF8') throw new Error(`its encoding is ${encoding} and must be UTF8; make another one`);
@@ -83,12 +97,31 @@ async function applyMissing(client: Client, known: readonly MigrationMeta[]): Pr
   const pending = known.filter((migration) => migration.folderMillis > done);
   // Who has found the database not newer holds this table until the end of the transaction: what it writes is migrated,
   // and whoever comes later waits and finds it newer.
-  if (pending.length > 0) await client`LOCK TABLE __drizzle_migrations IN ACCESS EXCLUSIVE MODE`;
+  if (pending.length > 0) await keepOthersOut(client, patienceMs);
   for (const { sql, hash, folderMillis } of pending) {
     for (const statement of sql) await client.unsafe(statement).simple();
     await client`INSERT INTO __drizzle_migrations (hash, created_at) VALUES (${hash}, ${folderMillis})`;
   }
   return { applied: pending.length, total: known.length };
+}
+
+/**
+ * Locks the table that every write of the other nodes looks at. All of them wait behind whoever waits for that lock: so where
+ * it is not free, as long as pg_dump runs for one, it is asked for again and again, for a moment.
+ */
+async function keepOthersOut(client: Client, patienceMs: number): Promise<void> {
+  for (let waitedMs = lockMs; ; waitedMs += pauseMs + lockMs) {
+    try {
+      await client.unsafe(`SAVEPOINT before; SET LOCAL lock_timeout = ${lockMs}`).simple();
+      await client.unsafe('LOCK TABLE __drizzle_migrations IN ACCESS EXCLUSIVE MODE').simple();
+      await client.unsafe(`SET LOCAL lock_timeout = ${patienceMs}`).simple();
+      return;
+    } catch (error) {
+      if (!isLockTimeout(error) || waitedMs >= patienceMs) throw error;
+      await client.unsafe('ROLLBACK TO before').simple();
+    }
+    await sleep(pauseMs);
+  }
 }
 
 /** What a database is to have from its first opening on. */

@@ -2,7 +2,7 @@ import Database from 'better-sqlite3';
 import { getTableColumns } from 'drizzle-orm';
 import { getTableConfig, type SQLiteColumn } from 'drizzle-orm/sqlite-core';
 import type { Clock } from '../../domain/ports.ts';
-import { type ClockReading, SteadyClock } from '../../domain/steady-clock.ts';
+import type { ClockReading } from '../../domain/steady-clock.ts';
 import { type CopiedName, type CopiedTable, copiedTables, type Row, valuesOf } from '../copied-tables.ts';
 import type { CopySide, CopyState, CopyTarget, Facts, Place } from '../copy.ts';
 import { columnOf } from '../sql.ts';
@@ -11,6 +11,7 @@ import { bucketsOf, histogramOf } from './analytics.ts';
 import { isBusy } from './errors.ts';
 import { currentData, dataVersion } from './events.ts';
 import { realFile, requireWritable } from './files.ts';
+import { putClock, readClock } from './limits.ts';
 import {
   addMigrationFunctions,
   type Connection,
@@ -261,10 +262,7 @@ class SqliteSide implements CopySide {
 
   /** The limiter's clock as of now. */
   protected reading(): ClockReading {
-    const kept = this.connection
-      .prepare<[], ClockReading>('SELECT at AS atMs, wall AS wallMs, uptime AS uptimeMs, boot FROM rate_clock')
-      .get();
-    return new SteadyClock(this.#clock).goOnFrom(kept);
+    return readClock(this.connection, this.#clock);
   }
 
   protected statementsOf({ name }: CopiedTable): ReturnType<typeof statementsOf> {
@@ -311,9 +309,7 @@ class SqliteTarget extends SqliteSide implements CopyTarget {
 
   async finish({ epoch, clockMs, meta }: Facts): Promise<void> {
     const put = this.connection.prepare('INSERT OR REPLACE INTO meta VALUES (?, ?)');
-    const setClock = this.connection.prepare(
-      'INSERT OR REPLACE INTO rate_clock VALUES (1, :atMs, :wallMs, :uptimeMs, :boot)',
-    );
+    const setClock = this.connection.prepare(putClock);
     await this.#transaction(() => {
       for (const fact of Object.entries({ ...meta, epoch })) put.run(fact);
       setClock.run({ ...this.reading(), atMs: clockMs });

@@ -1,21 +1,30 @@
+import type { Clock } from '../../domain/ports.ts';
+import { type ClockReading, SteadyClock } from '../../domain/steady-clock.ts';
 import type { RateWindowReads, RateWindowWrites } from '../../domain/storage-port.ts';
+import type { Connection } from './open.ts';
 import type { Statements } from './statements.ts';
-import type { rateClock, rateWindows } from './tables.ts';
+import type { rateWindows } from './tables.ts';
 
 type Window = Pick<typeof rateWindows.$inferSelect, 'minute' | 'count'>;
-type Reading = Omit<typeof rateClock.$inferSelect, 'key'>;
 
-/** The key of the only row of `rate_clock`. */
+const selectClock = 'SELECT at AS atMs, wall AS wallMs, uptime AS uptimeMs, boot FROM rate_clock';
+/** The key of its only row. */
 const onlyKey = 1;
+/** Puts a `ClockReading` in the place of that row. */
+export const putClock = `INSERT OR REPLACE INTO rate_clock VALUES (${onlyKey}, :atMs, :wallMs, :uptimeMs, :boot)`;
+
+/** The limiter's clock as of now, going on from the reading in a database. Earlier versions did not store any. */
+export function readClock(connection: Connection, clock: Clock): ClockReading {
+  const isThere = connection.prepare(`SELECT 1 FROM sqlite_schema WHERE name = 'rate_clock'`).get() !== undefined;
+  return new SteadyClock(clock).goOnFrom(isThere ? connection.prepare<[], ClockReading>(selectClock).get() : undefined);
+}
 
 export function rateWindowReads(db: Statements): RateWindowReads {
   const since = db.prepare<Window>(
     `SELECT minute, count FROM rate_windows WHERE account_id = :accountId AND minute >= :minute AND count > 0
       ORDER BY minute`,
   );
-  const clock = db.prepare<Reading>(
-    'SELECT at AS atMs, wall AS wallMs, uptime AS uptimeMs, boot FROM rate_clock WHERE key = :onlyKey',
-  );
+  const clock = db.prepare<ClockReading>(`${selectClock} WHERE key = :onlyKey`);
   return { clock: () => clock.get({ onlyKey }), since: (accountId, minute) => since.all({ accountId, minute }) };
 }
 
@@ -25,13 +34,10 @@ export function rateWindowWrites(db: Statements): RateWindowWrites {
       ON CONFLICT DO UPDATE SET count = count + excluded.count RETURNING minute, count`,
   );
   const prune = db.prepare('DELETE FROM rate_windows WHERE account_id = :accountId AND minute < :minute');
-  const setClock = db.prepare(
-    `INSERT INTO rate_clock (key, at, wall, uptime, boot) VALUES (:onlyKey, :atMs, :wallMs, :uptimeMs, :boot)
-      ON CONFLICT DO UPDATE SET at = excluded.at, wall = excluded.wall, uptime = excluded.uptime, boot = excluded.boot`,
-  );
+  const setClock = db.prepare(putClock);
   return {
     setClock: (reading) => {
-      setClock.run({ ...reading, onlyKey });
+      setClock.run({ ...reading });
     },
     add: (accountId, minute, count) => add.get({ accountId, minute, count }) as Window,
     prune: (accountId, minute) => {

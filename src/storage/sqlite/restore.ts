@@ -15,7 +15,7 @@ import { pipeline } from 'node:stream/promises';
 import Database from 'better-sqlite3';
 import type { Clock } from '../../domain/ports.ts';
 import { minuteMs, minuteOf, minutesBefore } from '../../domain/rate-window.ts';
-import { type ClockReading, SteadyClock } from '../../domain/steady-clock.ts';
+import type { ClockReading } from '../../domain/steady-clock.ts';
 import { inBackupThread } from './backup.ts';
 import { isBusy } from './errors.ts';
 import {
@@ -35,6 +35,7 @@ import {
   sync,
   unfinishedName,
 } from './files.ts';
+import { putClock, readClock } from './limits.ts';
 import { type Connection, keepOthersOut, type MigrationReport, takeOpenLock } from './open.ts';
 
 export interface RestoreOptions {
@@ -244,9 +245,7 @@ function carryOverLimitsAndRevocations(
       `INSERT INTO rate_windows (account_id, minute, count) VALUES (:accountId, :minute, :count)
        ON CONFLICT DO UPDATE SET count = max(count, excluded.count)`,
     );
-    const setClock = backup.prepare<ClockReading>(
-      'INSERT OR REPLACE INTO rate_clock VALUES (1, :atMs, :wallMs, :uptimeMs, :boot)',
-    );
+    const setClock = backup.prepare<ClockReading>(putClock);
     const revoke = backup.prepare<Revocation>(
       'UPDATE api_keys SET revoked_at = :revokedAt WHERE id = :id AND revoked_at IS NULL',
     );
@@ -291,11 +290,4 @@ function spentAt(connection: Connection, atMs: number): Spent[] {
        WHERE minute >= :first AND count > 0 GROUP BY 1, 2`,
     )
     .all({ first: last - minutesBefore, last });
-}
-
-/** The limiter's clock as of now, going on from the reading in a database. Earlier versions did not store any. */
-function readClock(connection: Connection, clock: Clock): ClockReading {
-  const isThere = connection.prepare(`SELECT 1 FROM sqlite_schema WHERE name = 'rate_clock'`).get() !== undefined;
-  const sql = 'SELECT at AS atMs, wall AS wallMs, uptime AS uptimeMs, boot FROM rate_clock';
-  return new SteadyClock(clock).goOnFrom(isThere ? connection.prepare<[], ClockReading>(sql).get() : undefined);
 }

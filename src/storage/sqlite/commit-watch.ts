@@ -20,7 +20,7 @@ export class CommitWatch {
   #grown = new Set<string>();
   #due = new Map<string, string>();
   /** Whether it has changed something that every listener has to look for, whatever it follows. */
-  #touchedAll = false;
+  #hasTouchedAll = false;
   #hasErased = false;
   /** The number of erasures when those of other processes were last looked for. */
   #erasures: unknown;
@@ -66,14 +66,9 @@ export class CommitWatch {
     this.#due.set(webhookId, accountId);
   };
 
-  /** A transaction has revoked a credential. Every listener has to check its own. */
-  readonly endedCredential = (): void => {
-    this.#touchedAll = true;
-  };
-
-  /** A transaction has hidden something that is being erased. Every listener has to drop what it holds of it. */
-  readonly hid = (): void => {
-    this.#touchedAll = true;
+  /** A transaction has revoked a credential, or hidden what is being erased: every listener has to look what it holds. */
+  readonly touchedAll = (): void => {
+    this.#hasTouchedAll = true;
   };
 
   /** A transaction has deleted the last rows of something, of which the write-ahead log may still hold copies. */
@@ -83,10 +78,10 @@ export class CommitWatch {
 
   /** The group was committed, or rolled back: a superfluous notification does no harm. */
   readonly committed = (): void => {
-    const [accountIds, webhooks, touchedAll] = [this.#grown, this.#due, this.#touchedAll];
+    const [accountIds, webhooks, touchedAll] = [this.#grown, this.#due, this.#hasTouchedAll];
     if (accountIds.size > 0) this.#grown = new Set();
     if (webhooks.size > 0) this.#due = new Map();
-    this.#touchedAll = false;
+    this.#hasTouchedAll = false;
     if (this.#hasErased) this.#emptyLog();
     this.#hasErased = false;
     if (touchedAll) this.#notify(undefined);

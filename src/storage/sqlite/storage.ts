@@ -144,10 +144,10 @@ function readsOn(db: Statements, busyTimeoutMs: number): Reads {
 
 function transactionsOn(db: Statements, watch: CommitWatch, onWaiting: () => void): (scope: WorkScope) => Transaction {
   const accounts = scoped({ ...accountReads(db), ...accountWrites(db) }, db.connection);
-  const apiKeys = scoped({ ...apiKeyReads(db), ...apiKeyWrites(db, watch.endedCredential) }, db.connection);
+  const apiKeys = scoped({ ...apiKeyReads(db), ...apiKeyWrites(db, watch.touchedAll) }, db.connection);
   const signIns = scoped({ ...signInReads(db), ...signInWrites(db) }, db.connection);
   const texts = textWrites(db, onWaiting);
-  const hooks = { onHide: watch.hid, onGone: watch.erased };
+  const hooks = { onHide: watch.touchedAll, onGone: watch.erased };
   const conversations = scoped({ ...conversationReads(db), ...conversationWrites(db, texts, hooks) }, db.connection);
   const messages = scoped({ ...messageReads(db), ...messageWrites(db, texts) }, db.connection);
   const readPositions = scoped({ ...readPositionReads(db), ...readPositionWrites(db) }, db.connection);

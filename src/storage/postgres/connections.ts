@@ -43,11 +43,8 @@ export interface Queries {
   query(text: string, values: readonly unknown[], isKept: boolean, accountId?: string): Promise<Answer>;
   /** The same for a statement that changes something. */
   change(text: string, values: readonly unknown[]): Promise<Answer>;
-  /**
-   * A change whose answer nothing depends on: it need not be waited for. What goes wrong shows at the commit at the latest.
-   * @param explain makes another error of one of PostgreSQL
-   */
-  send(text: string, values: readonly unknown[], explain?: (error: unknown) => never): Promise<unknown> | undefined;
+  /** A change whose answer nothing depends on: it need not be waited for. What goes wrong shows at the commit at the latest. */
+  send(text: string, values: readonly unknown[]): Promise<unknown> | undefined;
   /**
    * The same for one of the rows that a statement writes: it is sent before the next other statement, with all rows for it
    * that were given until then. So rows must not depend on what a statement for rows writes that comes later in their order,

@@ -127,10 +127,10 @@ export class Session implements Queries {
     return this.#isCareful ? await this.#changeCarefully(text, values) : await this.#kept(this.#tell(text, values));
   }
 
-  send(text: string, values: readonly unknown[], explain?: (error: unknown) => never): Promise<unknown> | undefined {
-    if (this.#isCareful) return this.change(text, values).catch(explain);
+  send(text: string, values: readonly unknown[]): Promise<unknown> | undefined {
+    if (this.#isCareful) return this.change(text, values);
     this.#sendRows();
-    this.#keep(this.#tell(text, values).catch(explain));
+    this.#keep(this.#tell(text, values));
     return undefined;
   }
 

@@ -258,31 +258,25 @@ export function bytesOf({ dataLength }: LogEvent): number {
   return 1_024 + 8 * dataLength;
 }
 
-/** A cache that may be emptied at any time. */
-interface Cache {
-  /** Empties the cache, and reports its size as 0. */
-  clear(): void;
-}
-
 /**
  * Bounds the memory that the tails of all accounts take together. When there is too much, the tails that have not grown
  * for the longest time are cleared; their followers read from the storage.
  */
 export class TailBudget {
-  /** The sizes of caches that are not empty, least recently grown first. */
-  readonly #sizes = new Map<Cache, number>();
+  /** The sizes of the tails that are not empty, least recently grown first. */
+  readonly #sizes = new Map<Tail, number>();
   #bytes = 0;
 
-  /** Reports the present size of a cache. It must be below the limit on all caches. */
-  resize(cache: Cache, bytes: number): void {
-    const before = this.#sizes.get(cache) ?? 0;
+  /** Reports the present size of a tail. It must be below the limit on all of them. */
+  resize(tail: Tail, bytes: number): void {
+    const before = this.#sizes.get(tail) ?? 0;
     this.#bytes += bytes - before;
-    this.#sizes.delete(cache);
-    if (bytes > 0) this.#sizes.set(cache, bytes);
+    this.#sizes.delete(tail);
+    if (bytes > 0) this.#sizes.set(tail, bytes);
     if (bytes <= before) return;
     for (const oldest of this.#sizes.keys()) {
       if (this.#bytes <= tailsBytes) return;
-      oldest.clear();
+      oldest.clear(); // which reports its size as 0
     }
   }
 }

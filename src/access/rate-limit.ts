@@ -103,14 +103,10 @@ export class RateLimiter implements Limiter {
     return block.left >= units ? this.#spend(block, units, now) : await this.#reserveFor(account, entry, wanted);
   }
 
-  /** The seconds until units are free if nothing else is sent; undefined if that never happens. */
-  async secondsUntil(
-    account: Account,
-    units: number,
-    { sparing = false }: AdmitOptions = {},
-  ): Promise<number | undefined> {
+  /** The seconds until units are free beside a fifth of the budget, if nothing else is sent; undefined if they never are. */
+  async secondsUntilSpare(account: Account, units: number): Promise<number | undefined> {
     const limit = limitOf(account);
-    const total = units + (sparing ? spareOf(limit) : 0);
+    const total = units + spareOf(limit);
     if (total > limit) return undefined;
     const { block, now } = await this.#read(account);
     return Math.ceil((freeAtMs(block, total, now) - now) / 1_000);

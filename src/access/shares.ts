@@ -55,7 +55,7 @@ export class Shares {
     const before = this.#blockOf(caller);
     if (remainingOf(before) < units) {
       this.#set(caller, before.windows); // it is in use
-      throw this.#refusal(before, units, await this.#limiter.secondsUntil(account, units, { sparing: true }));
+      throw this.#refusal(before, units, await this.#limiter.secondsUntilSpare(account, units));
     }
     const { minute } = before;
     this.#set(caller, [

@@ -109,16 +109,15 @@ const UpdateWebhookInput = builder.inputType('UpdateWebhookInput', {
   }),
 });
 
-const OneWebhookInput = {
-  deleteWebhook: builder.inputType('DeleteWebhookInput', {
-    description: 'The webhook to delete.',
-    fields: (t) => ({ id: t.id({ required: true, description: 'The id of the webhook.' }) }),
-  }),
-  rotateWebhookSecret: builder.inputType('RotateWebhookSecretInput', {
-    description: 'The webhook that gets a new secret.',
-    fields: (t) => ({ id: t.id({ required: true, description: 'The id of the webhook.' }) }),
-  }),
-};
+const DeleteWebhookInput = builder.inputType('DeleteWebhookInput', {
+  description: 'The webhook to delete.',
+  fields: (t) => ({ id: t.id({ required: true, description: 'The id of the webhook.' }) }),
+});
+
+const RotateWebhookSecretInput = builder.inputType('RotateWebhookSecretInput', {
+  description: 'The webhook that gets a new secret.',
+  fields: (t) => ({ id: t.id({ required: true, description: 'The id of the webhook.' }) }),
+});
 
 type ShownWebhook = ChangedWebhook<WebhookShape | WebhookWithSecret>;
 
@@ -146,5 +145,5 @@ const DeleteWebhookPayload = payloadType<ResultOf<typeof deleteWebhook>>('delete
 
 addMutation(createWebhook, CreateWebhookPayload, CreateWebhookInput, 'The webhook to create.');
 addMutation(updateWebhook, UpdateWebhookPayload, UpdateWebhookInput, 'The changes.');
-addMutation(deleteWebhook, DeleteWebhookPayload, OneWebhookInput.deleteWebhook, 'The webhook.');
-addMutation(rotateWebhookSecret, RotateWebhookSecretPayload, OneWebhookInput.rotateWebhookSecret, 'The webhook.');
+addMutation(deleteWebhook, DeleteWebhookPayload, DeleteWebhookInput, 'The webhook.');
+addMutation(rotateWebhookSecret, RotateWebhookSecretPayload, RotateWebhookSecretInput, 'The webhook.');

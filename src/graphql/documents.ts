@@ -144,7 +144,7 @@ function keyOf(owner: DocumentOwner): string {
 /** A cached document. */
 interface KeptDocument {
   readonly prepared: PreparedDocument;
-  /** When it was last used. */
+  /** What it weighed when it was last kept: it grows. */
   readonly weight: number;
   /** The hash of its text, if it was persisted. */
   readonly hash: string | undefined;

@@ -1,4 +1,5 @@
 import type { Clock } from '../../domain/ports.ts';
+import { minuteMs } from '../../domain/rate-window.ts';
 import type { RateWindowReads, RateWindowWrites } from '../../domain/storage-port.ts';
 import type { Statements } from './statements.ts';
 import type { rateWindows } from './tables.ts';
@@ -25,8 +26,6 @@ export function rateWindowReads(db: Statements, clock: Clock): RateWindowReads {
     since: (accountId, minute) => since.all({ accountId, minute }),
   };
 }
-
-const minuteMs = 60_000;
 
 export function rateWindowWrites(db: Statements): RateWindowWrites {
   const add = db.prepare<Window>(

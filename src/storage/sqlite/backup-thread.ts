@@ -100,18 +100,18 @@ function naming<T>(name: string, work: () => T): T {
 }
 
 function requireSound(connection: Connection, name: string): void {
-  const [fault] = faultsOf(connection);
+  const fault = faultOf(connection);
   if (fault !== undefined) throw new FileFault(`${name} is damaged: ${fault}.`);
 }
 
-function faultsOf(connection: Connection): readonly string[] {
+function faultOf(connection: Connection): string | undefined {
   try {
-    const found = connection.prepare('PRAGMA integrity_check(1)').pluck().all() as string[];
-    if (found[0] !== 'ok') return found;
-    const dangling = connection.pragma('foreign_key_check') as { table: string; parent: string }[];
-    return dangling.map(({ table, parent }) => `a row of ${table} points at none of ${parent}`);
+    const found = connection.prepare<[], string>('PRAGMA integrity_check(1)').pluck().get();
+    if (found !== 'ok') return found;
+    const [dangling] = connection.pragma('foreign_key_check') as { table: string; parent: string }[];
+    return dangling && `a row of ${dangling.table} points at none of ${dangling.parent}`;
   } catch (error) {
-    return [messageOf(error)];
+    return messageOf(error);
   }
 }
 

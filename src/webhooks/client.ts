@@ -83,28 +83,18 @@ export class WebhookClient {
   }
 }
 
-function headersOf({ id, sentMs, body, secrets, traceparent }: WebhookRequest): Record<string, string> {
+function headersOf(request: WebhookRequest): Record<string, string> {
+  const { traceparent } = request;
   return {
     'content-type': 'application/json',
     'user-agent': userAgent,
-    ...sign(id, sentMs, body, secrets),
+    ...sign(request),
     ...(traceparent !== undefined && { traceparent }),
   };
 }
 
-/** The headers of Standard Webhooks 1.0, by which a receiver verifies a delivery. */
-interface SignatureHeaders {
-  readonly 'webhook-id': string;
-  readonly 'webhook-timestamp': string;
-  readonly 'webhook-signature': string;
-}
-
-/**
- * Signs a body according to Standard Webhooks 1.0: HMAC-SHA256 over id, time and body, once with each secret.
- * @param id the event's id, by which a receiver recognises a repeat
- * @param secrets `whsec_` and the key in base64, newest first
- */
-function sign(id: string, sentMs: number, body: string, secrets: readonly string[]): SignatureHeaders {
+/** Signs a body according to Standard Webhooks 1.0: HMAC-SHA256 over id, time and body, once with each secret. */
+function sign({ id, sentMs, body, secrets }: WebhookRequest): Record<string, string> {
   const seconds = String(Math.floor(sentMs / 1_000));
   const signatures = secrets.map((secret) => {
     const key = Buffer.from(secret.slice('whsec_'.length), 'base64');

@@ -1,7 +1,7 @@
-import { createHmac, hkdfSync } from 'node:crypto';
 import { erasedJson, type StoredEvent } from '../../domain/events.ts';
 import type { EventReads, EventWrites } from '../../domain/storage-port.ts';
 import { toMs, toTimestamp } from '../rows/values.ts';
+import { visitorHasher } from '../visitor-hashes.ts';
 import { isBeingErased } from './erasure.ts';
 import { metaCounter, metaEpoch, metaTokenKey } from './meta.ts';
 import { arrayOf, type Statements } from './statements.ts';
@@ -31,14 +31,12 @@ export function toEvent(row: EventRow): StoredEvent {
   };
 }
 
-/** How visitors are kept in events: 128 bits of an HMAC, whose key is derived from the one that signs tokens. */
 function visitorHashes(db: Statements): (accountId: string, visitorId: string) => Promise<string> {
   const tokenKey = metaTokenKey(db);
-  let key: Uint8Array | undefined;
+  let hashOf: ReturnType<typeof visitorHasher> | undefined;
   return async (accountId, visitorId) => {
-    key ??= new Uint8Array(hkdfSync('sha256', await tokenKey(), '', 'visitors of events', 32));
-    const hash = createHmac('sha256', key).update(`${accountId} ${visitorId}`).digest();
-    return hash.subarray(0, 16).toString('base64url');
+    hashOf ??= visitorHasher(await tokenKey());
+    return hashOf(accountId, visitorId);
   };
 }
 

@@ -1,8 +1,8 @@
-import { createHmac, hkdfSync } from 'node:crypto';
 import { erasedJson, type StoredEvent } from '../../domain/events.ts';
 import type { EventReads, EventWrites, ScannedEvents } from '../../domain/storage-port.ts';
 import { toMs, toTimestamp } from '../rows/values.ts';
 import { insertInto } from '../sql.ts';
+import { visitorHasher } from '../visitor-hashes.ts';
 import { isBeingErased } from './erasure.ts';
 import { metaCounter, metaTokenKey, metaValue } from './meta.ts';
 import { jsonList, type Statements } from './statements.ts';
@@ -54,14 +54,12 @@ export function toEvent(row: EventRow): StoredEvent {
 /** The unary plus keeps SQLite from using the index by visitor, in place of the one by conversation. */
 const isOfVisitor = '(:visitorHash IS NULL OR +visitor_hash = :visitorHash)';
 
-/** How visitors are kept in events: 128 bits of an HMAC, whose key is derived from the one that signs tokens. */
 function visitorHashes(db: Statements): (accountId: string, visitorId: string) => string {
   const tokenKey = metaTokenKey(db);
-  let key: Uint8Array | undefined;
+  let hashOf: ReturnType<typeof visitorHasher> | undefined;
   return (accountId, visitorId) => {
-    key ??= new Uint8Array(hkdfSync('sha256', tokenKey(), '', 'visitors of events', 32));
-    const hash = createHmac('sha256', key).update(`${accountId} ${visitorId}`).digest();
-    return hash.subarray(0, 16).toString('base64url');
+    hashOf ??= visitorHasher(tokenKey());
+    return hashOf(accountId, visitorId);
   };
 }
 

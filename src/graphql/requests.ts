@@ -52,29 +52,31 @@ export function asGraphQLError(error: unknown): GraphQLError {
 /** @throws GraphQLError for a syntax error, or for a document that is too long */
 export function parseWithinLimits(source: string): DocumentNode {
   if (source.length > maxLength) throw tooLong(`${inThousands(maxLength)} characters; pass long values as variables`);
-  if (hasMoreLines(source, maxLines)) throw tooLong(`${inThousands(maxLines)} lines`);
+  if (hasTooManyLines(source)) throw tooLong(`${inThousands(maxLines)} lines`);
   try {
     return parse(source, { maxLexicalTokens: maxTokens });
   } catch (error) {
     if (!(error instanceof GraphQLError)) throw error;
-    if (hasMoreTokens(source, maxTokens, error.positions?.[0])) throw tooLong(`${inThousands(maxTokens)} tokens`);
+    if (hasTooManyTokens(source, error.positions?.[0])) throw tooLong(`${inThousands(maxTokens)} tokens`);
     error.extensions['code'] = 'GRAPHQL_PARSE_FAILED'; // as Yoga does
     throw error;
   }
 }
 
-function hasMoreLines(source: string, limit: number): boolean {
+function hasTooManyLines(source: string): boolean {
   let lines = 1;
-  for (const _ of source.matchAll(/\r\n|[\n\r]/g)) if (++lines > limit) return true;
+  for (const _ of source.matchAll(/\r\n|[\n\r]/g)) if (++lines > maxLines) return true;
   return false;
 }
 
-/** Whether there are more tokens up to a position, which is that of the token with which parsing ended. */
-function hasMoreTokens(source: string, limit: number, position = 0): boolean {
+/** Whether there are too many up to a position, which is that of the token with which parsing ended. */
+function hasTooManyTokens(source: string, position = 0): boolean {
   const lexer = new Lexer(new Source(source));
   let tokens = 0;
   try {
-    while (lexer.advance().kind !== TokenKind.EOF && lexer.token.start <= position) if (++tokens > limit) return true;
+    while (lexer.advance().kind !== TokenKind.EOF && lexer.token.start <= position) {
+      if (++tokens > maxTokens) return true;
+    }
   } catch {
     // What is no token is a syntax error at this position.
   }

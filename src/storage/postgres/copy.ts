@@ -14,6 +14,7 @@ import { filtersOf } from './conversations.ts';
 import { isLockTimeout } from './errors.ts';
 import { type EpochRow, epochOf, ownEpochOf, selectEpoch } from './meta.ts';
 import { migrate, newestMigration } from './migrate.ts';
+import { indexed } from './search-index.ts';
 import { arrayOf } from './statements.ts';
 
 /** The advisory lock of whoever copies from or to a database: any number will do that nothing else on it takes. */
@@ -40,12 +41,7 @@ const conversions: Readonly<Record<string, Conversion>> = {
     write: (value) => `decode(${value}, 'hex')`,
   },
   json: { bound: 'text', write: (value) => `${value}::json` },
-  // As the service writes it: see `search-index.ts`.
-  tsvector: {
-    bound: 'text',
-    write: (value) => `array_to_tsvector(ARRAY(SELECT account.key || ':' || term
-      FROM accounts AS account, unnest(${value}::text[]) AS term WHERE account.id = row.account_id))`,
-  },
+  tsvector: { bound: 'text', write: (value) => indexed(value, 'row.account_id') },
 };
 
 /** Histograms as they are copied: each with a list of its buckets and their counts. */

@@ -5,7 +5,10 @@ import { arrayOf, type Statements } from './statements.ts';
 // PostgreSQL they are only names. Each has the account's key before it.
 
 /** The terms of a text as the index has them. */
-const indexed = (terms: string, accountId: string): string => `array_to_tsvector(ARRAY(SELECT account.key || ':' || term
+export const indexed = (
+  terms: string,
+  accountId: string,
+): string => `array_to_tsvector(ARRAY(SELECT account.key || ':' || term
   FROM accounts AS account, unnest(${terms}::text[]) AS term WHERE account.id = ${accountId}))`;
 
 export type TextWrites = ReturnType<typeof textWrites>;

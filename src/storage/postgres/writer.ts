@@ -294,7 +294,9 @@ export class Writer<Tx> {
   /** Fails the jobs of an account that have waited too long for what a group of it could not get, such as its lock. */
   #expire(accountId: string, error: unknown): void {
     const now = performance.now();
-    const [late, left] = partition(this.#waiting.get(accountId) ?? [], ({ deadlineMs }) => deadlineMs <= now);
+    const jobs = this.#waiting.get(accountId) ?? [];
+    const late = jobs.filter(({ deadlineMs }) => deadlineMs <= now);
+    const left = jobs.filter(({ deadlineMs }) => deadlineMs > now);
     if (left.length > 0) this.#waiting.set(accountId, left);
     else this.#waiting.delete(accountId);
     this.#waitingCount -= late.length;
@@ -500,11 +502,6 @@ async function run<Tx>({ session, transactionFor }: Writing<Tx>, job: Job<Tx>): 
   }
   await scope.end();
   return { job, outcome, hasWritten: scope.hasWritten };
-}
-
-/** Those for which something holds, and the others. */
-function partition<T>(items: readonly T[], holds: (item: T) => boolean): [T[], T[]] {
-  return [items.filter(holds), items.filter((item) => !holds(item))];
 }
 
 function settle<Tx>(job: Job<Tx>, outcome: Outcome): void {

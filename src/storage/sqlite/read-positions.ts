@@ -30,8 +30,6 @@ export function readPositionReads(db: Statements): ReadPositionReads {
   };
 }
 
-const keyOfConversation = '(SELECT key FROM conversations WHERE account_id = :accountId AND id = :conversationId)';
-
 export function readPositionWrites(db: Statements): ReadPositionWrites {
   const findKey = db.prepare<{ key: number }>(
     'SELECT key FROM conversations WHERE account_id = :accountId AND id = :conversationId',
@@ -99,7 +97,8 @@ export function unreadUpkeep(db: Statements): UnreadUpkeep {
   const grow = db.prepare(
     `INSERT INTO unread_conversations (account_id, reader, conversation_id, last_activity_at)
       SELECT :accountId, reader, :conversationId, :lastActivityAt FROM read_positions
-      WHERE conversation_key = ${keyOfConversation} AND sequence < :messageCount
+      WHERE conversation_key = (SELECT key FROM conversations WHERE account_id = :accountId AND id = :conversationId)
+        AND sequence < :messageCount
       ON CONFLICT DO UPDATE SET last_activity_at = excluded.last_activity_at`,
   );
   const removeUnread = db.prepare(

@@ -114,7 +114,6 @@ export function buildApp(options: AppOptions): App {
   });
   const admission = new Admission(ports, limiter, {
     loadShedder,
-    tokens,
     origins,
     trustedProxies,
     onError: (error) => log.warn({ err: error }, 'could not record the use of an API key'),

@@ -2,7 +2,7 @@ import { refuseEnded } from '../domain/api-keys.ts';
 import type { Awaitable } from '../domain/awaitable.ts';
 import { type Caller, isBound } from '../domain/caller.ts';
 import { DomainError } from '../domain/errors.ts';
-import type { Ports, RateLimit } from '../domain/ports.ts';
+import type { RateLimit } from '../domain/ports.ts';
 import { timestamp } from '../domain/time.ts';
 import { authenticate, authenticateSignIn, type CredentialStores } from './authenticate.ts';
 import { clientAddress, FailedAttempts, network } from './failed-attempts.ts';
@@ -10,7 +10,6 @@ import type { LoadShedder } from './load-shedder.ts';
 import type { Origins, PageOrigin } from './origins.ts';
 import type { Charge, RateLimiter } from './rate-limit.ts';
 import { Shares } from './shares.ts';
-import type { Tokens } from './tokens.ts';
 
 /** A revocation by another process may take as long to be seen: before, a credential is not looked up again. */
 export const revocationMs = 100;
@@ -45,7 +44,6 @@ export interface AdmissionContext {
 
 export interface AdmissionOptions {
   readonly loadShedder: LoadShedder;
-  readonly tokens: Tokens;
   readonly origins: Origins;
   readonly trustedProxies: number;
   /** Called when the last use of a key, or the return of a unit, could not be stored. */
@@ -54,7 +52,6 @@ export interface AdmissionOptions {
 
 /** Admission for REST, GraphQL and sockets, in this order: credential, overload, origin, rate limit. */
 export class Admission {
-  readonly #ports: Omit<Ports, 'limiter'>;
   readonly #stores: CredentialStores;
   readonly #limiter: RateLimiter;
   readonly #shares: Shares;
@@ -63,13 +60,12 @@ export class Admission {
   /** Keys whose use was recorded in this minute, so that each costs at most one write per minute. */
   readonly #recorded = { minute: 0, keyIds: new Set<string>() };
 
-  constructor(ports: Omit<Ports, 'limiter'>, limiter: RateLimiter, options: AdmissionOptions) {
-    this.#ports = ports;
-    this.#stores = { ...ports, tokens: options.tokens };
+  constructor(stores: CredentialStores, limiter: RateLimiter, options: AdmissionOptions) {
+    this.#stores = stores;
     this.#limiter = limiter;
-    this.#shares = new Shares(limiter, ports.clock);
+    this.#shares = new Shares(limiter, stores.clock);
     this.#options = options;
-    this.#failedAttempts = new FailedAttempts(ports.clock);
+    this.#failedAttempts = new FailedAttempts(stores.clock);
   }
 
   /**
@@ -112,7 +108,7 @@ export class Admission {
 
   /** @throws UNAUTHENTICATED for a caller whose credential has been revoked or has expired since */
   refuseEnded(caller: Caller): Promise<void> {
-    return refuseEnded(this.#ports.storage.read, { caller, clock: this.#ports.clock });
+    return refuseEnded(this.#stores.storage.read, { caller, clock: this.#stores.clock });
   }
 
   /**
@@ -291,7 +287,7 @@ export class Admission {
 
   /** Records in the background the minute in which a key, or a token of it, was used. */
   #recordUse({ account, keyId }: Caller, lastUsedAt: string | null): void {
-    const now = this.#ports.clock.now();
+    const now = this.#stores.clock.now();
     const minute = Math.floor(now / 60_000);
     if (this.#recorded.minute !== minute) {
       this.#recorded.minute = minute;
@@ -300,7 +296,7 @@ export class Admission {
     if (this.#recorded.keyIds.has(keyId)) return;
     this.#recorded.keyIds.add(keyId);
     if (lastUsedAt !== null && Math.floor(Date.parse(lastUsedAt) / 60_000) >= minute) return;
-    this.#ports.storage
+    this.#stores.storage
       .write(async (tx) => {
         const key = await tx.apiKeys.find(account.id, keyId);
         if (key !== undefined) await tx.apiKeys.update({ ...key, lastUsedAt: timestamp(minute * 60_000) });

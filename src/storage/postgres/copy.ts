@@ -168,7 +168,6 @@ async function stateOf(client: Client): Promise<CopyState | undefined> {
 
 class PostgresSide implements CopySide {
   protected readonly client: Client;
-  readonly #statements = new Map(copiedTables.map((table) => [table.name, statementsOf(table)]));
 
   constructor(client: Client) {
     this.client = client;
@@ -188,12 +187,12 @@ class PostgresSide implements CopySide {
   }
 
   async count(table: CopiedTable): Promise<number> {
-    const [row] = await this.client.unsafe<[{ count: number }]>(this.statementsOf(table).count);
+    const [row] = await this.client.unsafe<[{ count: number }]>(statementsOf(table).count);
     return row.count;
   }
 
   async read(table: CopiedTable, after: Place | null, limit: number): Promise<{ rows: Row[]; last: Place | null }> {
-    const { first, next } = this.statementsOf(table);
+    const { first, next } = statementsOf(table);
     const found: unknown = await this.client
       .unsafe(after === null ? first : next, [limit, ...(after ?? [])], { prepare: true })
       .values();
@@ -204,12 +203,6 @@ class PostgresSide implements CopySide {
 
   async close(): Promise<void> {
     await this.client.end({ timeout: 1 }); // a connection that is lost would never say so
-  }
-
-  protected statementsOf({ name }: CopiedTable): ReturnType<typeof statementsOf> {
-    const statements = this.#statements.get(name);
-    if (statements === undefined) throw new Error(`${name} is not copied`);
-    return statements;
   }
 }
 
@@ -237,7 +230,7 @@ class PostgresTarget extends PostgresSide implements CopyTarget {
     );
     const columns = Object.keys(written[0] ?? {});
     const arrays = columns.map((column) => arrayOf(written.map((values) => values[column] ?? null)));
-    await this.client.unsafe(this.statementsOf(table).insert(columns), [JSON.stringify(state), ...arrays], {
+    await this.client.unsafe(statementsOf(table).insert(columns), [JSON.stringify(state), ...arrays], {
       prepare: true,
     });
   }

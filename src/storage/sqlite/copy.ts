@@ -3,7 +3,7 @@ import { getTableColumns } from 'drizzle-orm';
 import { getTableConfig, type SQLiteColumn } from 'drizzle-orm/sqlite-core';
 import type { Clock } from '../../domain/ports.ts';
 import type { ClockReading } from '../../domain/steady-clock.ts';
-import { type CopiedName, type CopiedTable, copiedTables, type Row, valuesOf } from '../copied-tables.ts';
+import { type CopiedName, type CopiedTable, type Row, valuesOf } from '../copied-tables.ts';
 import type { CopySide, CopyState, CopyTarget, Facts, Place } from '../copy.ts';
 import { columnOf } from '../sql.ts';
 import { copyStateName, unfinishedCopy, unknownMigration } from '../unfinished-copy.ts';
@@ -222,7 +222,6 @@ function requireSameVersion(connection: Connection): void {
 class SqliteSide implements CopySide {
   protected readonly connection: Connection;
   readonly #clock: Clock;
-  readonly #statements = new Map(copiedTables.map((table) => [table.name, statementsOf(table)]));
   readonly #prepared = new Map<string, Database.Statement>();
   lock: { close(): void } | undefined;
 
@@ -244,11 +243,11 @@ class SqliteSide implements CopySide {
   }
 
   async count(table: CopiedTable): Promise<number> {
-    return this.prepared(this.statementsOf(table).count).pluck().get() as number;
+    return this.prepared(statementsOf(table).count).pluck().get() as number;
   }
 
   async read(table: CopiedTable, after: Place | null, limit: number): Promise<{ rows: Row[]; last: Place | null }> {
-    const { first, next } = this.statementsOf(table);
+    const { first, next } = statementsOf(table);
     const statement = this.prepared(after === null ? first : next).raw();
     const found = statement.all(...(after ?? []), limit) as (string | number)[][];
     const { length } = table.columns;
@@ -263,12 +262,6 @@ class SqliteSide implements CopySide {
   /** The limiter's clock as of now. */
   protected reading(): ClockReading {
     return readClock(this.connection, this.#clock);
-  }
-
-  protected statementsOf({ name }: CopiedTable): ReturnType<typeof statementsOf> {
-    const statements = this.#statements.get(name);
-    if (statements === undefined) throw new Error(`${name} is not copied`);
-    return statements;
   }
 
   protected prepared(sql: string): Database.Statement {
@@ -295,7 +288,7 @@ class SqliteTarget extends SqliteSide implements CopyTarget {
 
   async write(table: CopiedTable, rows: readonly Row[], state: CopyState): Promise<void> {
     await this.#transaction(async () => {
-      const insert = this.prepared(this.statementsOf(table).insert);
+      const insert = this.prepared(statementsOf(table).insert);
       for (const row of rows) {
         const values = valuesOf(table, row);
         if (table.name === 'erasing') this.prepared(insertHidden).run(values);

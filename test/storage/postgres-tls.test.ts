@@ -54,7 +54,7 @@ test('each connection is encrypted where the URL asks for it, and says for which
     ['prefer', true],
     ['disable', false],
   ] as const) {
-    const client = connect(`${url}?sslmode=${mode}`, 1);
+    const client = connect(`${url}?sslmode=${mode}`);
     onTestFinished(() => client.finish(0));
     expect(await client`SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()`).toEqual([{ ssl: isEncrypted }]);
   }
@@ -75,7 +75,7 @@ test('each connection is encrypted where the URL asks for it, and says for which
   const { port } = asked.address() as { port: number };
   // A server that ends them at once. An error that nobody takes would end the process.
   for (let round = 0; round < 20; round++) {
-    const client = connect(`postgres://a:b@localhost:${port}/c?sslmode=require`, 1);
+    const client = connect(`postgres://a:b@localhost:${port}/c?sslmode=require`);
     for (let count = 0; count < 3; count++) {
       await expect((async () => await client`SELECT 1`)()).rejects.toMatchObject({ code: 'ECONNRESET' });
     }
@@ -88,7 +88,7 @@ test('a database is reached at an IPv6 address', async () => {
   const url = new URL(await database());
   url.hostname = '[::ffff:127.0.0.1]';
   for (const mode of ['disable', 'prefer']) {
-    const client = connect(`${url}?sslmode=${mode}`, 1);
+    const client = connect(`${url}?sslmode=${mode}`);
     onTestFinished(() => client.finish(0));
     expect(await client`SELECT 1 AS one`).toEqual([{ one: 1 }]);
   }
@@ -100,7 +100,7 @@ test('a database that does not answer is unavailable, whether or not the connect
   onTestFinished(() => void silent.close());
   const { port } = silent.address() as { port: number };
   const faults = ['disable', 'require'].map(async (mode) => {
-    const client = connect(`postgres://a:b@127.0.0.1:${port}/c?sslmode=${mode}`, 1);
+    const client = connect(`postgres://a:b@127.0.0.1:${port}/c?sslmode=${mode}`);
     onTestFinished(() => client.finish(0));
     return await client`SELECT 1`.catch((error: Error) => error);
   });
@@ -115,7 +115,7 @@ test('an encrypted connection on which nothing gets through can be given up like
   const url = await database();
   const relay = await TcpRelay.open(url);
   for (let round = 0; round < 5; round++) {
-    const client = connect(`${relay.through(url)}?sslmode=require`, 1);
+    const client = connect(`${relay.through(url)}?sslmode=require`);
     await client`SELECT 1`;
     relay.stall();
     const lost = Array.from({ length: 3 }, () => client.unsafe('SELECT $1', ['x'.repeat(8 * 1024 * 1024)]));

@@ -831,7 +831,7 @@ describe('a database', () => {
     for (let count = 0; count < 60; count++) {
       const relay = await TcpRelay.open(direct);
       relays.push(relay);
-      const client = connect(relay.through(direct), 1);
+      const client = connect(relay.through(direct));
       const asked = [client`SELECT 1`];
       if (count % 2 === 0) {
         await asked[0];

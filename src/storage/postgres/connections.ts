@@ -93,10 +93,11 @@ const keepAliveSeconds = 10;
 const connectTimeoutSeconds = 5;
 
 /**
- * A client with at most `max` connections, which are made when they are needed, and made again when they were lost.
+ * A client with one connection, and one more while it listens. They are made when they are needed, and made again when they
+ * were lost.
  * @param onClose called when a connection is lost, before anything learns of it
  */
-export function connect(url: string, max: number, options: ConnectionOptions = {}, onClose?: () => void): Client {
+export function connect(url: string, options: ConnectionOptions = {}, onClose?: () => void): Client {
   const { prepares = true, isProxied = false, pipelines = true } = options;
   const encryption = encryptionOf(url);
   const { hostname, port } = new URL(url);
@@ -109,7 +110,7 @@ export function connect(url: string, max: number, options: ConnectionOptions = {
     return encryption === undefined ? socket : encryptedSocket(socket, encryption);
   };
   const client = postgres(url, {
-    max,
+    max: 1,
     // The driver would cut an IPv6 address at its first colon; that it takes lists, its types leave out.
     ...(hostname.startsWith('[') && ({ host: [hostname.slice(1, -1)], port: [Number(port || 5432)] } as object)),
     prepare: prepares,
@@ -286,7 +287,7 @@ export class Pool implements Queries {
     this.#options = options;
     this.#mostOfAccount = Math.ceil(max / 2);
     this.#connect = (slot) => {
-      const client = connect(url, 1, options, () => {
+      const client = connect(url, options, () => {
         this.#losses++;
         this.#giveUp(slot, client);
       });

@@ -123,7 +123,7 @@ export async function openPostgresTarget(url: string): Promise<CopyTarget> {
 async function opened<Side>(url: string, open: (client: Client) => Promise<Side>): Promise<Side> {
   // Nobody waits for it, and either side waits for the other.
   const patient = { lockTimeoutMs: patienceMs, statementTimeoutMs: 0, idleTimeoutMs: 0 };
-  const client = connect(url, 1, patient, () => void client.end({ timeout: 0 }));
+  const client = connect(url, patient, () => void client.end({ timeout: 0 }));
   try {
     await client.unsafe(`SELECT pg_advisory_lock(${lockKey})`);
     return await open(client);

@@ -63,7 +63,7 @@ export async function migrate(
   url: string,
   { isTemplate = false, migrations: known = migrations, patienceMs = 60_000, ...options }: MigrateOptions,
 ): Promise<MigrationReport> {
-  const client = connect(url, 1, { ...options, lockTimeoutMs: patienceMs, statementTimeoutMs: 0 });
+  const client = connect(url, { ...options, lockTimeoutMs: patienceMs, statementTimeoutMs: 0 });
   try {
     await client.unsafe('BEGIN').simple();
     const report = await applyMissing(client, known, patienceMs);

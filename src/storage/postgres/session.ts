@@ -52,7 +52,7 @@ export class Session implements Queries {
   constructor(url: string, options: ConnectionOptions) {
     this.#options = options;
     this.#connect = () => {
-      const client = connect(url, 1, options, () => this.#giveUp(client));
+      const client = connect(url, options, () => this.#giveUp(client));
       return client;
     };
     this.#client = this.#connect();

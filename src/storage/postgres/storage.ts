@@ -49,7 +49,7 @@ export async function openPostgresStorage(url: string, given: PostgresOptions): 
   const direct = { ...given, isProxied: false };
   const migrations = await migrate(directUrl, direct);
   const pool = new Pool(url, maxReaders, options);
-  const watch = new CommitWatch(pool, () => connect(directUrl, 1, direct));
+  const watch = new CommitWatch(pool, () => connect(directUrl, direct));
   const writer = new Writer<Transaction>(() => writingOn(new Session(url, options), clock), {
     ...options,
     onCommit: watch.committed,

@@ -1,4 +1,3 @@
-import type { ApiKey } from '../../domain/api-keys.ts';
 import type { AccountReads, AccountWrites, ApiKeyReads, ApiKeyWrites } from '../../domain/storage-port.ts';
 import { aboveAllIds, sliceOf } from '../lists.ts';
 import {
@@ -147,7 +146,6 @@ export function apiKeyWrites(db: Statements, onRevoke: () => void): ApiKeyWrites
         ORDER BY expires_at LIMIT :limit)`,
   );
   const countRevocation = metaIncrement(db, 'revocations');
-  const times = (key: ApiKey) => ({ lastUsedAt: toMs(key.lastUsedAt), revokedAt: toMs(key.revokedAt) });
   return {
     insert: async (accountId, key, secretHash) => {
       if ((await taken.all({ secretHash })).length > 0) throw new Error('An API key with this secret exists');
@@ -162,7 +160,7 @@ export function apiKeyWrites(db: Statements, onRevoke: () => void): ApiKeyWrites
         countRevocation();
         onRevoke();
       }
-      await update.send({ id: key.id, ...times(key) });
+      await update.send({ id: key.id, lastUsedAt: toMs(key.lastUsedAt), revokedAt: toMs(key.revokedAt) });
     },
     removeEnded: async (accountId, nowMs, { kept, limit }) => {
       await removeEnded.send({ accountId, nowMs, kept, limit });

@@ -1,4 +1,3 @@
-import type { ApiKey } from '../../domain/api-keys.ts';
 import type { AccountReads, AccountWrites, ApiKeyReads, ApiKeyWrites } from '../../domain/storage-port.ts';
 import { aboveAllIds, sliceOf } from '../lists.ts';
 import {
@@ -136,7 +135,6 @@ export function apiKeyWrites(db: Statements, onRevoke: () => void): ApiKeyWrites
       ORDER BY expires_at LIMIT :limit)`,
   );
   const countRevocation = metaIncrement(db, 'revocations');
-  const times = (key: ApiKey) => ({ lastUsedAt: toMs(key.lastUsedAt), revokedAt: toMs(key.revokedAt) });
   return {
     insert: (accountId, key, secretHash) => {
       insert.run({
@@ -150,7 +148,7 @@ export function apiKeyWrites(db: Statements, onRevoke: () => void): ApiKeyWrites
         countRevocation();
         onRevoke();
       }
-      update.run({ id: key.id, ...times(key) });
+      update.run({ id: key.id, lastUsedAt: toMs(key.lastUsedAt), revokedAt: toMs(key.revokedAt) });
     },
     removeEnded: (accountId, nowMs, { kept, limit }) => {
       removeEnded.run({ accountId, nowMs, kept, limit });

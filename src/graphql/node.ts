@@ -13,7 +13,7 @@ const others = 'Events and attempts are found only where they are listed: their 
 export const Node = builder.interfaceRef<NodeShape>('Node').implement({
   description: `A ${kinds}, which \`node\` finds by its id. Ids are the same strings in REST.`,
   fields: (t) => ({ id: t.exposeID('id', { description: 'The id, whose prefix names the type of the object.' }) }),
-  resolveType: ({ id }) => typeNames[kindOfId(id) as keyof typeof typeNames],
+  resolveType: ({ id }) => typeNames[kindOfId(id) as NodeKind],
 });
 
 const typeNames = {
@@ -26,33 +26,19 @@ const typeNames = {
   account: 'Account',
 } as const satisfies Partial<Record<IdKind, string>>;
 
+type NodeKind = keyof typeof typeNames;
+
+function isNodeKind(kind: IdKind | undefined): kind is NodeKind {
+  return kind !== undefined && kind in typeNames;
+}
+
 /** Null for an id that is unknown, of another account, or of a type that is not a `Node`. */
 async function loadNode(id: string, { loaders }: GraphQLContext): Promise<NodeShape | null> {
-  switch (kindOfId(id)) {
-    case 'conversation':
-      return (await loaders.conversation.load(id)) ?? null;
-    case 'message':
-      return (await loaders.message.load(id)) ?? null;
-    case 'lead':
-      return (await loaders.lead.load(id)) ?? null;
-    case 'webhook':
-      return (await loaders.webhook.load(id)) ?? null;
-    case 'delivery':
-      return (await loaders.delivery.load(id)) ?? null;
-    case 'apiKey':
-      return (await loaders.apiKey.load(id)) ?? null;
-    case 'account':
-      return (await loaders.account.load(id)) ?? null;
-    default:
-      return null;
-  }
+  const kind = kindOfId(id);
+  return isNodeKind(kind) ? ((await loaders[kind].load(id)) ?? null) : null;
 }
 
 const maxIds = 100;
-
-function refuseTooMany(count: number): void {
-  if (count > maxIds) throw validationFailed([{ path: ['ids'], detail: `must name at most ${maxIds} ids` }]);
-}
 
 builder.queryFields((t) => ({
   node: t.field({
@@ -68,7 +54,7 @@ builder.queryFields((t) => ({
     description: `Returns the ${kinds} for each of these ids, in their order; null for each that the caller cannot see. ${others} At most ${maxIds} ids.`,
     args: { ids: t.arg.idList({ required: true, description: 'The ids of the objects.' }) },
     resolve: (_, { ids }, context) => {
-      refuseTooMany(ids.length);
+      if (ids.length > maxIds) throw validationFailed([{ path: ['ids'], detail: `must name at most ${maxIds} ids` }]);
       return ids.map((id) => loadNode(id, context));
     },
   }),

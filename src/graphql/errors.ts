@@ -2,7 +2,6 @@ import { type ExecutionResult, GraphQLError, isEnumType, Kind } from 'graphql';
 import {
   DomainError,
   type ErrorCode,
-  type ErrorFacts,
   internal,
   isTrouble,
   pointer,
@@ -60,7 +59,7 @@ export interface PresentOptions {
 export function presentError(error: GraphQLError, options: PresentOptions): GraphQLError {
   const known = inArguments(domainErrorOf(error, options.requestFailed), error);
   if (isTrouble(known)) options.onTrouble(known);
-  const { faults, oldestCursor, cursor } = known.facts;
+  const { faults, oldestCursor, cursor, retryAfterSeconds, limit } = known.facts;
   const http = options.requestFailed ? httpOf(known, error) : undefined;
   return new GraphQLError(worded(known.detail, spell), {
     nodes: error.nodes,
@@ -75,7 +74,8 @@ export function presentError(error: GraphQLError, options: PresentOptions): Grap
         : { errors: faults.map(({ path, detail }) => ({ pointer: pointer(path), detail: worded(detail, spell) })) }),
       ...(oldestCursor === undefined ? {} : { oldestCursor }),
       ...(cursor === undefined ? {} : { cursor }),
-      ...waitOf(known.facts),
+      ...(retryAfterSeconds === undefined ? {} : { retryAfterSeconds }),
+      ...(limit === undefined ? {} : { limit }),
       ...(http === undefined ? {} : { http }),
     },
   });
@@ -133,11 +133,6 @@ export function resultReply(result: ExecutionResult, mediaType: MediaType): Repl
     if (http.spec !== true || mediaType !== 'application/json') status = Math.max(status, http.status);
   }
   return { status: status || 200, headers, body: JSON.stringify(result) };
-}
-
-/** How long to wait, and for which budget. */
-function waitOf({ retryAfterSeconds, limit }: ErrorFacts): Pick<ErrorFacts, 'retryAfterSeconds' | 'limit'> {
-  return { ...(retryAfterSeconds !== undefined && { retryAfterSeconds }), ...(limit !== undefined && { limit }) };
 }
 
 /** The domain's error for an error of GraphQL. */

@@ -168,7 +168,6 @@ export function buildApp(options: AppOptions): App {
     webhooks,
     attachSocket: (server) =>
       attachSocket(server, ports, {
-        schema,
         documents,
         named,
         admission,

@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
-import { type ExecutionResult, type GraphQLError, type GraphQLSchema, getOperationAST } from 'graphql';
+import { type ExecutionResult, type GraphQLError, getOperationAST } from 'graphql';
 import type { SubscribePayload } from 'graphql-ws';
 import { type Admission, refuseGone } from '../../access/admission.ts';
 import type { Charge } from '../../access/rate-limit.ts';
@@ -20,14 +20,12 @@ import { maxAtOnce } from './inbox.ts';
 /** What graphql-ws executes an operation with. */
 export interface SocketArgs extends SubscriptionArgs {
   readonly state: SocketState;
-  readonly schema: GraphQLSchema;
 }
 
 /** Whether an operation runs, and with what, or the errors that it is refused with. */
 export type OperationOrErrors = SocketArgs | readonly GraphQLError[];
 
 export interface OperationOptions {
-  readonly schema: GraphQLSchema;
   readonly named: NamedDocuments;
   readonly admission: Admission;
   readonly timings: ConnectionTimings;
@@ -112,13 +110,13 @@ export class SocketOperations {
     id: string,
     payload: SubscribePayload,
   ): Promise<OperationOrErrors> {
-    const { schema, named, admission, timings } = this.#options;
+    const { named, admission, timings } = this.#options;
     const { socket } = state;
     const envelope = envelopeOf(payload);
     const { operationName, variableValues } = envelope;
     const prepared = await named.prepare(caller, envelope);
     refuseEnded(state);
-    const { document, errors, source } = prepared;
+    const { schema, document, errors, source } = prepared;
     (payload as { query: string }).query = source; // thousands of identical subscriptions share one copy of the text
     const operation = getOperationAST(document, operationName);
     if (operation == null) throw noOperation();

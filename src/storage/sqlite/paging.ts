@@ -182,12 +182,7 @@ export function pageOfWalk<Place, Row extends { readonly id: string }>(
     after = stretch.until;
     return false;
   };
-  if (isComplete(entriesAtOnce)) return rows;
-  const further = async (): Promise<Row[]> => {
-    for (await scheduler.step(accountId); !isComplete(walk.perStep); ) await nextStep(accountId);
-    return rows;
-  };
-  return further();
+  return isComplete(entriesAtOnce) ? rows : inSteps(accountId, () => isComplete(walk.perStep)).then(() => rows);
 }
 
 /** How many such a list has in all: few are counted at once, more of them in steps. */
@@ -200,10 +195,10 @@ export function countOfWalk<Place>(accountId: string, walk: Walk<Place, unknown>
     after = stretch.until;
     return after === undefined;
   };
-  if (isComplete(entriesAtOnce)) return number;
-  const further = async (): Promise<number> => {
-    for (await scheduler.step(accountId); !isComplete(walk.perStep); ) await nextStep(accountId);
-    return number;
-  };
-  return further();
+  return isComplete(entriesAtOnce) ? number : inSteps(accountId, () => isComplete(walk.perStep)).then(() => number);
+}
+
+/** Takes step after step, each in a turn of the account, until nothing is left to do. */
+async function inSteps(accountId: string, isComplete: () => boolean): Promise<void> {
+  for (await scheduler.step(accountId); !isComplete(); ) await nextStep(accountId);
 }

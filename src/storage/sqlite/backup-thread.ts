@@ -3,18 +3,15 @@ import Database from 'better-sqlite3';
 import { unfinishedCopy } from '../unfinished-copy.ts';
 import type { Prepared, Task, TaskReport } from './backup.ts';
 import { FileFault } from './files.ts';
-import { type Connection, migrate, migrationState, withOpenLock } from './open.ts';
+import { type Connection, migrate, migrationState, openTimeoutMs, withOpenLock } from './open.ts';
 import { renewIndex } from './search-index.ts';
 
 // A thread for those tasks of a backup and a restoration that keep SQLite busy for a time that grows with the database.
 // The program can meanwhile report progress and be interrupted.
 
-/** How long to wait for locks: blocking harms nobody in this thread. */
-const timeoutMs = 5_000;
-
 /** Copies a snapshot of a database, whatever is written meanwhile. */
 function copy(from: string, to: string): undefined {
-  const source = withOpenLock(from, timeoutMs, () => openInUse(from));
+  const source = withOpenLock(from, openTimeoutMs, () => openInUse(from));
   try {
     const numberOf = (name: string): number => source.pragma(name, { simple: true }) as number;
     report({ bytes: (numberOf('page_count') - numberOf('freelist_count')) * numberOf('page_size') });
@@ -31,7 +28,7 @@ function copy(from: string, to: string): undefined {
 
 /** Opens a database that others may be using. Not read-only, because SQLite may have to recover it after a crash. */
 function openInUse(path: string): Connection {
-  const connection = new Database(path, { fileMustExist: true, timeout: timeoutMs });
+  const connection = new Database(path, { fileMustExist: true, timeout: openTimeoutMs });
   try {
     requireOurs(connection, path);
     return connection;
@@ -56,7 +53,7 @@ function check(path: string): undefined {
  * @param backup the name by which the operator knows it
  */
 function prepare(path: string, backup: string): Prepared {
-  const connection = new Database(path, { fileMustExist: true, timeout: timeoutMs });
+  const connection = new Database(path, { fileMustExist: true, timeout: openTimeoutMs });
   try {
     requireOurs(connection, backup);
     const { done, newest } = migrationState(connection);

@@ -36,7 +36,7 @@ import {
   unfinishedName,
 } from './files.ts';
 import { putClock, readClock } from './limits.ts';
-import { type Connection, keepOthersOut, type MigrationReport, takeOpenLock } from './open.ts';
+import { type Connection, keepOthersOut, type MigrationReport, openTimeoutMs, takeOpenLock } from './open.ts';
 
 export interface RestoreOptions {
   readonly clock: Clock;
@@ -56,9 +56,6 @@ export interface Restored {
   readonly migrations: MigrationReport;
 }
 
-/** How long to wait for processes that are just opening the database. */
-const openLockTimeoutMs = 5_000;
-
 /**
  * Replaces a database, which nobody may have open, by a backup. Until the last step, which waits for nothing, the
  * database stays as it is; then it is moved aside. The backup itself is only read.
@@ -69,7 +66,7 @@ export async function restore(database: string, backup: string, options: Restore
   const { clock, force = false, onProgress = () => {}, onUnfinished = () => {} } = options;
   requireBackup(databasePath, backup);
   requireWritable(databasePath);
-  const openLock = takeOpenLock(databasePath, openLockTimeoutMs);
+  const openLock = takeOpenLock(databasePath, openTimeoutMs);
   const copy = unfinishedName(databasePath);
   let present: Present | undefined;
   try {

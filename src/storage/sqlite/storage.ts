@@ -54,7 +54,8 @@ export function openSqliteStorage(file: string, options: SqliteOptions = {}): Sq
   const { busyTimeoutMs = 5_000 } = options;
   const path = realFile(file);
   const wasPublic = makePrivate(path);
-  const { writing, reading, migrations } = openConnections(path, options);
+  requireWritable(path);
+  const { writing, reading, migrations } = withOpenLock(path, openTimeoutMs, () => openBoth(path, options));
   const checkpointer = new Checkpointer(path, writing, options.onThreadFailure);
   if (!emptyLog(writing)) checkpointer.empty(); // in case a process was killed right after erasing something
   const watch = new CommitWatch(writing, reading, checkpointer.empty);
@@ -103,11 +104,6 @@ function checkOf(connection: Connection): { check(): void } {
     statement.get();
   });
   return { check };
-}
-
-function openConnections(path: string, options: ConnectionOptions) {
-  requireWritable(path);
-  return withOpenLock(path, openTimeoutMs, () => openBoth(path, options));
 }
 
 function openBoth(path: string, options: ConnectionOptions) {

@@ -23,7 +23,7 @@ import {
   stopBlocking,
   takeOpenLock,
 } from './open.ts';
-import { searchWrites } from './search-index.ts';
+import { insertSearchAccount, searchWrites } from './search-index.ts';
 import { Statements } from './statements.ts';
 
 /** Where SQLite's table is not what is copied. */
@@ -133,7 +133,6 @@ function statementsOf({ name, sqlName, columns, sqlite }: CopiedTable) {
 const insertHidden = `INSERT INTO conversations
     (id, status, metadata, message_count, content_bytes, last_activity_at, version, created_at, updated_at)
   VALUES (:conversationId, 'closed', '{}', 0, 0, 0, 1, 0, 0)`;
-const insertSearchAccount = 'INSERT INTO search_accounts (account_id) VALUES (:accountId) ON CONFLICT DO NOTHING';
 
 /** What of `meta` belongs to this file alone. */
 const ownFacts = ['epoch', 'search_backlog', copyStateName];

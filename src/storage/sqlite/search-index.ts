@@ -95,8 +95,11 @@ export function textOf({ content, subject, visitor }: Source): string {
   return content ?? conversationText({ subject, visitor: fromJson(visitor) });
 }
 
-export type TextWrites = ReturnType<typeof textWrites>;
+/** Gives an account a key of its own, before its first text. */
+export const insertSearchAccount =
+  'INSERT INTO search_accounts (account_id) VALUES (:accountId) ON CONFLICT DO NOTHING';
 
+export type TextWrites = ReturnType<typeof textWrites>;
 /**
  * Notes a text in the transaction that writes it.
  * @param onWaiting called for each text that waits for being indexed
@@ -111,7 +114,7 @@ export function textWrites(db: Statements, onWaiting: () => void) {
       WHERE search_accounts.account_id = (SELECT :accountId)
         AND conversations.account_id = (SELECT :accountId) AND conversations.id = (SELECT :conversationId)`,
   );
-  const insertAccount = accountInsertion(db);
+  const insertAccount = db.prepare(insertSearchAccount);
   return {
     /** @param sequence the message's; 0 for the conversation's own text */
     add(accountId: string, text: { conversationId: string; sequence: number; createdAt: number }): void {
@@ -123,10 +126,6 @@ export function textWrites(db: Statements, onWaiting: () => void) {
       onWaiting();
     },
   };
-}
-
-function accountInsertion(db: Statements) {
-  return db.prepare('INSERT INTO search_accounts (account_id) VALUES (:accountId) ON CONFLICT DO NOTHING');
 }
 
 /** Adds terms of texts to the index, and removes them. */
@@ -298,7 +297,7 @@ export function searchWrites(db: Statements): SearchWrites {
         NULL AS content, subject, visitor, ${isKnown('0')} AS isKnown
       FROM conversations WHERE key < :before ORDER BY key DESC LIMIT :limit`,
   );
-  const insertAccount = accountInsertion(db);
+  const insertAccount = db.prepare(insertSearchAccount);
   const lowest = db.prepare<{ accountKey: number; number: number | null }>(
     `SELECT key AS accountKey, (SELECT min(number) FROM search_texts WHERE account_key = search_accounts.key) AS number
       FROM search_accounts WHERE account_id = :accountId`,

@@ -188,7 +188,7 @@ export class Admission {
     if (caller === undefined || charged === undefined) throw new Error('A request is charged before it was admitted');
     await this.refuseLate(context); // it may have waited for its turn, and for room
     if (units === 1) return;
-    await this.#charge(context, caller, () => this.chargeMore(caller, charged, units - 1));
+    await this.#charge(context, caller, () => this.chargeInstead(caller, charged, units));
     refuseGone(context);
   }
 
@@ -232,13 +232,13 @@ export class Admission {
   }
 
   /**
-   * Charges an admitted caller for so many more operations. The unit already paid is charged again with them, all or
+   * Charges an admitted caller for so many operations instead of one: that unit is given back, and then all are charged or
    * none.
    * @throws RATE_LIMITED, UNAVAILABLE
    */
-  async chargeMore(caller: Caller, charged: Charge, units: number): Promise<Charge> {
+  async chargeInstead(caller: Caller, charged: Charge, units: number): Promise<Charge> {
     await this.#refund(caller, charged);
-    return await this.#spend(caller, 1 + units);
+    return await this.#spend(caller, units);
   }
 
   /** Gives back one unit. @throws UNAVAILABLE */

@@ -138,7 +138,7 @@ export class SocketOperations {
     const isSubscription = operation.operation === 'subscription';
     dropExtraParams(payload, prepared, envelope); // graphql-ws retains it while the operation lasts
     if (!socket.makeRoom(id, isSubscription ? 'subscription' : 'answer')) throw noRoom(isSubscription);
-    if (units > 1) await admission.chargeMore(caller, charged, units - 1);
+    if (units > 1) await admission.chargeInstead(caller, charged, units);
     await this.#refuseEnded(state, caller);
     return {
       ...args,

@@ -275,13 +275,9 @@ const conversationField = (t: PothosSchemaTypes.ObjectFieldBuilder<SchemaTypes, 
   conversation: t.expose('conversation', { type: Conversation, description: 'The conversation after the change.' }),
 });
 
-function changedConversationPayload(mutation: string) {
-  return payloadType<ChangedConversation>(mutation, conversationField);
-}
-
-const UpdateConversationPayload = changedConversationPayload('updateConversation');
-const CloseConversationPayload = changedConversationPayload('closeConversation');
-const ReopenConversationPayload = changedConversationPayload('reopenConversation');
+const UpdateConversationPayload = payloadType('updateConversation', conversationField);
+const CloseConversationPayload = payloadType('closeConversation', conversationField);
+const ReopenConversationPayload = payloadType('reopenConversation', conversationField);
 export const CreateConversationPayload = payloadType<ChangedConversation>('createConversation', (t) => ({
   ...conversationField(t),
   conversationEdge: edgeField(t, ConversationEdge, 'conversations', ({ conversation }) => ({

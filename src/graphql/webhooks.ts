@@ -125,10 +125,6 @@ const webhookField = (t: PothosSchemaTypes.ObjectFieldBuilder<SchemaTypes, Shown
   webhook: t.expose('webhook', { type: Webhook, description: 'The webhook after the change.' }),
 });
 
-function changedWebhookPayload(mutation: string) {
-  return payloadType<ShownWebhook>(mutation, webhookField);
-}
-
 const CreateWebhookPayload = payloadType<ShownWebhook>('createWebhook', (t) => ({
   ...webhookField(t),
   webhookEdge: edgeField(t, WebhookEdge, 'webhooks', ({ webhook }) => ({
@@ -136,8 +132,8 @@ const CreateWebhookPayload = payloadType<ShownWebhook>('createWebhook', (t) => (
     cursor: newestFirstCursor(webhook),
   })),
 }));
-const UpdateWebhookPayload = changedWebhookPayload('updateWebhook');
-const RotateWebhookSecretPayload = changedWebhookPayload('rotateWebhookSecret');
+const UpdateWebhookPayload = payloadType('updateWebhook', webhookField);
+const RotateWebhookSecretPayload = payloadType('rotateWebhookSecret', webhookField);
 
 const DeleteWebhookPayload = payloadType<ResultOf<typeof deleteWebhook>>('deleteWebhook', (t) => ({
   deletedWebhookId: t.exposeID('deletedWebhookId', { description: 'The id of the deleted webhook.' }),

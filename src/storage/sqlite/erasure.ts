@@ -129,7 +129,29 @@ type Part = (place: Place) => number;
  * Returns a function that erases as much as fits one transaction, advances `place`, and says whether nothing is left.
  */
 function prepareSteps(db: Statements, index: IndexUpkeep): (place: Place) => boolean {
-  const parts = [removeWords(index), removeMessages(db), removeLeads(db), clearResults(db), clearEvents(db)];
+  const someOf = (sql: string): Part => {
+    const statement = db.prepare(sql);
+    return (place) => statement.run({ ...place, batchSize });
+  };
+  const parts: readonly Part[] = [
+    // What the search index has of the messages is removed by their text, so they go after it.
+    ({ conversationKey }) => index.removeSome(conversationKey),
+    someOf(
+      `DELETE FROM messages WHERE conversation_key = :conversationKey AND sequence IN
+        (SELECT sequence FROM messages WHERE conversation_key = :conversationKey ORDER BY sequence LIMIT :batchSize)`,
+    ),
+    someOf(
+      `DELETE FROM leads WHERE rowid IN
+        (SELECT rowid FROM leads WHERE account_id = :accountId AND conversation_id = :conversationId LIMIT :batchSize)`,
+    ),
+    // The idempotency keys stay until they expire: a repeated request must not pass for a new one.
+    someOf(
+      `UPDATE kept_results SET result = NULL, conversation_id = NULL WHERE rowid IN
+        (SELECT rowid FROM kept_results
+          WHERE account_id = :accountId AND conversation_id = :conversationId LIMIT :batchSize)`,
+    ),
+    clearEvents(db),
+  ];
   return (place) => {
     const budget = new TimeBudget();
     for (const part of parts) {
@@ -139,37 +161,6 @@ function prepareSteps(db: Statements, index: IndexUpkeep): (place: Place) => boo
     }
     return true;
   };
-}
-
-/** What the search index has of the messages. It is removed by their text, so they go after it. */
-function removeWords(index: IndexUpkeep): Part {
-  return ({ conversationKey }) => index.removeSome(conversationKey);
-}
-
-function removeMessages(db: Statements): Part {
-  const statement = db.prepare(
-    `DELETE FROM messages WHERE conversation_key = :conversationKey AND sequence IN
-      (SELECT sequence FROM messages WHERE conversation_key = :conversationKey ORDER BY sequence LIMIT :batchSize)`,
-  );
-  return (place) => statement.run({ ...place, batchSize });
-}
-
-function removeLeads(db: Statements): Part {
-  const statement = db.prepare(
-    `DELETE FROM leads WHERE rowid IN
-      (SELECT rowid FROM leads WHERE account_id = :accountId AND conversation_id = :conversationId LIMIT :batchSize)`,
-  );
-  return (place) => statement.run({ ...place, batchSize });
-}
-
-/** The idempotency keys stay until they expire: a repeated request must not pass for a new one. */
-function clearResults(db: Statements): Part {
-  const statement = db.prepare(
-    `UPDATE kept_results SET result = NULL, conversation_id = NULL WHERE rowid IN
-      (SELECT rowid FROM kept_results
-        WHERE account_id = :accountId AND conversation_id = :conversationId LIMIT :batchSize)`,
-  );
-  return (place) => statement.run({ ...place, batchSize });
 }
 
 /**

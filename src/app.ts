@@ -52,7 +52,7 @@ export interface AppOptions extends Pick<Config, Configured> {
   readonly routes?: readonly Route[] | undefined;
 }
 
-export interface DeliveryTimings {
+interface DeliveryTimings {
   /** Timeout of connecting to a webhook. */
   readonly webhookConnectMs: number;
   /** Timeout of a whole webhook attempt. */

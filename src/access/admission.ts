@@ -42,7 +42,7 @@ export interface AdmissionContext {
   charged: Charge | undefined;
 }
 
-export interface AdmissionOptions {
+interface AdmissionOptions {
   readonly loadShedder: LoadShedder;
   readonly origins: Origins;
   readonly trustedProxies: number;

@@ -18,7 +18,7 @@ const maxRemembered = 10_000;
 /** This many may always wait: a pool of clients, each waiting for its response, is no overload. */
 const neverRefused = 256;
 
-export interface LoadShedderOptions {
+interface LoadShedderOptions {
   readonly scheduler: Scheduler;
   readonly storage: Pick<Storage, 'waitingWrites' | 'writeWaitMs'>;
   /**

@@ -45,7 +45,7 @@ export interface PageOrigin {
   readonly host?: string | undefined;
 }
 
-export interface OriginsOptions {
+interface OriginsOptions {
   /** The public URL of the service, if it differs from `Host`. */
   readonly publicUrl?: string | undefined;
   /** Origins, as browsers send them, whose pages may call with the tokens of every account. */

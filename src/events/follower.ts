@@ -12,7 +12,7 @@ const span = 2_000;
 /** The most events of the first read of the storage: they may be so large that few fit into a batch. */
 const firstReadSize = 25;
 
-export interface FollowOptions {
+interface FollowOptions {
   readonly accountId: string;
   readonly after: LogPosition;
   readonly filter: EventFilter;

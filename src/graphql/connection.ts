@@ -18,7 +18,7 @@ export interface Connection<T> {
 }
 
 /** An item of a list with its cursor. */
-export interface EdgeOf<T> {
+interface EdgeOf<T> {
   readonly node: T;
   readonly cursor: string;
 }

@@ -18,7 +18,7 @@ import { refuseRepeats } from './repeats.ts';
 import { parseWithinLimits, validateDocument } from './requests.ts';
 
 /** An operation of a document. */
-export interface PreparedOperation {
+interface PreparedOperation {
   readonly node: OperationDefinitionNode;
   readonly complexity: Complexity;
   /**

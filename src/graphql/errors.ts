@@ -47,7 +47,7 @@ interface HttpExtension {
   readonly headers?: Record<string, string>;
 }
 
-export interface PresentOptions {
+interface PresentOptions {
   readonly requestId: string;
   /** Whether the whole request failed, so that no field has a result. */
   readonly requestFailed: boolean;

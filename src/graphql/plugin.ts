@@ -65,7 +65,7 @@ interface JudgedOperation {
   readonly verdict: Verdict;
 }
 
-export interface GraphQLOptions {
+interface GraphQLOptions {
   readonly documents: Documents;
   readonly named: NamedDocuments;
   readonly admission: Admission;

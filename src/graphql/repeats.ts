@@ -13,9 +13,9 @@ import { inThousands } from './answer-budget.ts';
 import { type Fragments, fragmentsOf, responseKey } from './selections.ts';
 
 /** How often a name in the response may be selected in one selection set. */
-export const maxRepeats = 20;
+const maxRepeats = 20;
 /** The fields of a document with its fragments in place, which a few tokens can multiply. */
-export const maxFields = 10_000;
+const maxFields = 10_000;
 /** Above any that is allowed to run: only fragments that contain themselves are as deep. */
 const maxLevels = 100;
 

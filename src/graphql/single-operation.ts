@@ -15,7 +15,7 @@ import type { NamedDocuments } from './named-documents.ts';
 import { presentResult } from './present.ts';
 import { asGraphQLError, dropExtraParams, inRoom, judge, run } from './requests.ts';
 
-export interface SingleOperationOptions {
+interface SingleOperationOptions {
   readonly named: NamedDocuments;
   readonly admission: Admission;
   readonly timings: ConnectionTimings;

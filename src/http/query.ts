@@ -1,5 +1,5 @@
 /** The value is undefined if it is not valid percent-encoded UTF-8. */
-export type Parameter = readonly [name: string, value: string | undefined];
+type Parameter = readonly [name: string, value: string | undefined];
 
 /**
  * The parameters of a query string, in order. URLSearchParams would silently replace invalid UTF-8, which has to be

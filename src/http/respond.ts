@@ -31,7 +31,7 @@ export function headersOfError({ code, facts: { allow, retryAfterSeconds } }: Do
   };
 }
 
-export interface ResponderOptions {
+interface ResponderOptions {
   readonly log: Logger;
   readonly requestLog: RequestLog;
   readonly telemetry: Telemetry;

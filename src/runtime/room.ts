@@ -1,4 +1,4 @@
-export interface RoomLimits {
+interface RoomLimits {
   /** What all may hold together. */
   readonly size: number;
   /** What one account may hold. */

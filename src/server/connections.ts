@@ -60,7 +60,7 @@ interface Connection {
   readonly onResume: () => void;
 }
 
-export interface ConnectionsOptions {
+interface ConnectionsOptions {
   readonly handle: RequestListener;
   readonly limits: ConnectionLimits;
   readonly onCrowded: (closed: number) => void;

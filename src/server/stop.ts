@@ -7,7 +7,7 @@ export const endingSignals = ['SIGTERM', 'SIGINT', 'SIGHUP'] as const;
 /** Signals within this time of the first count as the same request. */
 const sameRequestMs = 1_000;
 
-export interface StopOptions {
+interface StopOptions {
   /** Whether npm has started the program. */
   readonly underNpm: boolean;
   /** Whether a supervisor has. */

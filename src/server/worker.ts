@@ -5,7 +5,7 @@ import type { Notice, Order } from './workers.ts';
 const patienceMs = 250;
 
 /** What a worker does for its supervisor. */
-export interface Duties {
+interface Duties {
   /** Does from now on what only one should. */
   lead(): void;
   report(): Promise<MetricsSnapshot>;
@@ -85,7 +85,7 @@ export class Worker {
 /**
  * A worker's turn to write. It keeps it until another one asks, so that who writes alone asks nobody.
  */
-export class WriteTurn {
+class WriteTurn {
   readonly #tell: (is: 'due' | 'done') => void;
   #has = false;
   /** Whether it has asked for the turn, and another one for it. */

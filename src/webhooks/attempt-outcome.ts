@@ -24,7 +24,7 @@ const maxRetryAfterMs = 24 * hourMs;
 /** The longest time from the first to the tenth attempt, unless the receiver asks for longer waits. */
 export const scheduleMs = waitsMs.reduce((sum, wait) => sum + wait * (1 + jitter), 0);
 /** A webhook without a success for this long since its first failure is disabled. */
-export const failingMs = 5 * 24 * hourMs;
+const failingMs = 5 * 24 * hourMs;
 
 interface Attempted {
   readonly delivery: StoredDelivery;

@@ -38,7 +38,7 @@ export interface AttemptResult {
 }
 
 /** An attempt that is over and not recorded yet. */
-export interface FinishedAttempt extends AttemptResult {
+interface FinishedAttempt extends AttemptResult {
   readonly grant: Grant;
   readonly claimed: ClaimedDelivery;
   /** The number of erasures when its event was read. */

@@ -13,7 +13,7 @@ const maxInterim = 10;
 /** After so many attempts that were broken off, undici begins anew: it keeps 22 KiB for the host of each, for ever. */
 const maxBrokenOff = 500;
 
-export interface ResponseLimits {
+interface ResponseLimits {
   /** Timeout of a whole attempt, from connecting to the end of the response. */
   readonly totalMs: number;
   /** How many bytes of a response body are read. */

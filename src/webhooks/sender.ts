@@ -24,7 +24,7 @@ const lockedMs = 100;
 /** The delay of a delivery that could not be sent for a reason on this machine, such as a lack of file descriptors. */
 const localRetryMs = 2_000;
 
-export interface WebhookSenderOptions {
+interface WebhookSenderOptions {
   readonly storage: Storage;
   readonly clock: Clock;
   readonly ids: Ids;

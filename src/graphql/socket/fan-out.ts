@@ -23,7 +23,7 @@ import { CachedText } from './cached-text.ts';
 type Answer = { readonly json: string } | { readonly result: ExecutionResult };
 
 /** A connection, which several subscriptions may share. */
-export interface Outlet {
+interface Outlet {
   /** Whether more responses may be sent. While not, events wait in the log. */
   readonly isWritable: boolean;
   /** Resolves when `isWritable` holds, or the connection has ended. */

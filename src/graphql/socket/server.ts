@@ -33,7 +33,7 @@ function stopping(): DomainError {
   return new DomainError('UNAVAILABLE', 'The service is stopping.', { retryAfterSeconds: 1 });
 }
 
-export interface SocketOptions extends ProtocolOptions {
+interface SocketOptions extends ProtocolOptions {
   readonly origins: Origins;
   readonly unsent: UnsentResponses;
   readonly onError: (error: unknown) => void;

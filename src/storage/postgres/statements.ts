@@ -67,7 +67,7 @@ export class Statements {
 }
 
 /** @typeParam Row what a row is, by the names of its columns */
-export class Statement<Row> {
+class Statement<Row> {
   readonly #queries: Queries;
   readonly #text: string;
   readonly #names: readonly string[];
@@ -179,7 +179,7 @@ class RowsStatement<Name extends string> {
  * Writes rows. Those that the works of a transaction give one after the other, or at the same time, are sent together. To
  * PostgreSQL and to its driver, most of a small statement is that it is one.
  */
-export class RowWriter<Name extends string> extends RowsStatement<Name> implements RowsText {
+class RowWriter<Name extends string> extends RowsStatement<Name> implements RowsText {
   readonly #queries: Queries;
   readonly order: number;
   readonly explain: RowsText['explain'];
@@ -203,7 +203,7 @@ export class RowWriter<Name extends string> extends RowsStatement<Name> implemen
 }
 
 /** Looks rows up by keys. Those that are asked for in the same turn of the event loop are looked up together. */
-export class RowFinder<Row, Name extends string> extends RowsStatement<Name> {
+class RowFinder<Row, Name extends string> extends RowsStatement<Name> {
   readonly #loader: DataLoader<readonly RowValue[], Row[], string>;
 
   /** @param sql selects `at`, too */

@@ -22,7 +22,7 @@ import { type MigrationReport, openLockSuffix } from './open.ts';
 /** Reports the current step and, where it is known, how much of that step is done, from 0 to 1. */
 type OnProgress = (part: 'copying' | 'checking', share?: number) => void;
 
-export interface BackupOptions {
+interface BackupOptions {
   /** Whether an existing file may be replaced. */
   readonly force?: boolean;
   readonly onProgress?: OnProgress;

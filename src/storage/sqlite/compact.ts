@@ -9,13 +9,13 @@ import { pagesOfIndex, renewIndex } from './search-index.ts';
 /** What the log adds to each page. */
 const frameHeader = 24;
 
-export interface Compacted {
+interface Compacted {
   /** Bytes of the file and its write-ahead log. */
   readonly before: number;
   readonly after: number;
 }
 
-export interface CompactOptions {
+interface CompactOptions {
   /** How long to wait for others to stop writing, and then for others to stop reading the old contents. */
   readonly busyTimeoutMs?: number;
   /** The bytes available on the disk of a folder. */

@@ -28,7 +28,7 @@ export class FileFault extends Error {
 export const sideFiles = ['-wal', '-shm', '-journal'] as const;
 
 /** The mode of the files that this program makes: only their owner can read and write them. */
-export const privateMode = 0o600;
+const privateMode = 0o600;
 
 /**
  * Makes an empty file, and its folder if need be, for their owner alone, whatever the umask. SQLite gives the files

@@ -86,7 +86,7 @@ export function readPositionWrites(db: Statements): ReadPositionWrites {
 }
 
 /** What changes of a conversation mean for who has not read it. */
-export interface UnreadUpkeep {
+interface UnreadUpkeep {
   /** A message was added: it is unread by all who have not read up to it. */
   grew(accountId: string, conversation: StoredConversation): void;
   /** Removes all positions in a conversation that is being erased. */

@@ -38,7 +38,7 @@ import {
 import { putClock, readClock } from './limits.ts';
 import { type Connection, keepOthersOut, type MigrationReport, openTimeoutMs, takeOpenLock } from './open.ts';
 
-export interface RestoreOptions {
+interface RestoreOptions {
   readonly clock: Clock;
   /** Whether to go on when the present database cannot be read, and so it is unknown whether it is in use. */
   readonly force?: boolean;

@@ -35,7 +35,7 @@ export interface WriterOptions {
 }
 
 /** The turn to write among processes, of which one has it at a time. */
-export interface Turn {
+interface Turn {
   take(): Promise<void>;
   /** Leaves it to who waits for it. */
   end(): void;

@@ -421,8 +421,6 @@ export interface DeliveryBacklog {
   readonly due: number;
   /** Since when the first of those can be claimed. */
   readonly oldestDueAtMs: number | undefined;
-  /** Where counting stopped. */
-  readonly countedTo: number;
 }
 
 /** A delivery whose lease was released, with what the end of an attempt can change. */

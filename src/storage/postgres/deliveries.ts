@@ -145,7 +145,6 @@ function backlogReads(db: Statements): Pick<DeliveryReads, 'due' | 'backlog'> {
         pending: row?.pending ?? 0,
         due: row?.due ?? 0,
         oldestDueAtMs: firstDueMs > nowMs ? undefined : firstDueMs,
-        countedTo,
       };
     },
   };

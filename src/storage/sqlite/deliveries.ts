@@ -177,7 +177,6 @@ function backlogReads(db: Statements): Pick<DeliveryReads, 'due' | 'backlog'> {
         pending: countPending.get({ countedTo })?.count ?? 0,
         due: countDue.get({ countedTo, nowMs })?.count ?? 0,
         oldestDueAtMs: dueAtMs > nowMs ? undefined : dueAtMs,
-        countedTo,
       };
     },
   };

@@ -33,11 +33,6 @@ export interface Charge extends RateLimit {
   readonly minute: number;
 }
 
-interface AdmitOptions {
-  /** Whether to leave a fifth of the budget to others. */
-  readonly sparing?: boolean;
-}
-
 interface Waiting extends Wanted {
   readonly account: Account;
   readonly resolve: (charged: Charge) => void;
@@ -72,8 +67,7 @@ export class RateLimiter implements Limiter {
    * Spends units of the account's budget, all or none.
    * @throws RATE_LIMITED, with the seconds until the units are free; UNAVAILABLE
    */
-  admit(account: Account, units = 1, { sparing = false }: AdmitOptions = {}): Awaitable<Charge> {
-    if (sparing) return this.#admitSparing(account, units);
+  admit(account: Account, units = 1): Awaitable<Charge> {
     const entry = this.#entry(account.id);
     const { block } = entry;
     const now = this.#clock.now();
@@ -85,8 +79,11 @@ export class RateLimiter implements Limiter {
     return this.#reserveFor(account, entry, { units, spare: 0 });
   }
 
-  /** What other processes have reserved by now counts as spent, so the storage is asked each time. */
-  async #admitSparing(account: Account, units: number): Promise<Charge> {
+  /**
+   * The same, with a fifth of the budget left to others. What other processes have reserved by now counts as spent, so the
+   * storage is asked each time.
+   */
+  async admitSparing(account: Account, units: number): Promise<Charge> {
     const limit = limitOf(account);
     const wanted = { units, spare: spareOf(limit) };
     const before = this.#entries.get(account.id)?.block;

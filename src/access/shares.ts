@@ -63,7 +63,7 @@ export class Shares {
       { minute, count: units + countOf(before.windows.filter((window) => window.minute === minute)) },
     ]);
     try {
-      const { minute: ofAccount } = await this.#limiter.admit(account, units, { sparing: true });
+      const { minute: ofAccount } = await this.#limiter.admitSparing(account, units);
       return { ...this.peek(caller), minute: ofAccount, shareMinute: minute };
     } catch (error) {
       this.#giveBack(caller, minute, units);

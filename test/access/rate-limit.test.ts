@@ -817,7 +817,7 @@ describe('several processes and restarts', () => {
     const read = { ...storage.read, rateWindows: { ...rateWindows, since } };
     const limiter = new RateLimiter({ storage: { ...storage, read }, clock: new TestClock() });
     for (let sent = 0; sent < 800; sent++) await limiter.admit(account); // all that was reserved is spent
-    const ofPage = limiter.admit(account, 1, { sparing: true });
+    const ofPage = limiter.admitSparing(account, 1);
     await limiter.admit(account);
     open();
     await expect(ofPage).rejects.toMatchObject({ code: 'RATE_LIMITED' });

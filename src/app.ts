@@ -64,7 +64,7 @@ const defaultDeliveryTimings: DeliveryTimings = { webhookConnectMs: 5_000, webho
 export interface App {
   readonly ports: Ports;
   readonly requestLog: RequestLog;
-  /** Answers every HTTP request: Yoga, with REST, GraphQL, pages and probes as its plugins. */
+  /** Answers every HTTP request: Yoga, with REST, GraphQL, MCP, pages and probes as its plugins. */
   readonly listener: RequestListener;
   readonly sessions: Sessions;
   readonly liveLog: LiveLog;
@@ -149,7 +149,7 @@ export function buildApp(options: AppOptions): App {
     parserAndValidationCache: false, // `documents` caches them, for sockets too
     graphiql: false, // graphql/explorer-page.ts is the page
     healthCheckEndpoint: ' ', // Yoga answers any URL that ends in it, and none ends in a space
-    // The service does these itself, in the same way for REST and GraphQL.
+    // The service does these itself, in the same way for all faces.
     cors: false,
     logging: false,
     maskedErrors: false,

@@ -14,7 +14,7 @@ import { Shares } from './shares.ts';
 /** A revocation by another process may take as long to be seen: before, a credential is not looked up again. */
 export const revocationMs = 100;
 
-/** What admission depends on, for REST requests, GraphQL requests and sockets alike. */
+/** What admission depends on, for requests and sockets alike. */
 export interface Arrival extends PageOrigin {
   readonly authorization?: string | undefined;
   /** What the console's cookie holds, in place of any other credential. Nothing but its own paths looks at the cookie. */
@@ -50,7 +50,7 @@ interface AdmissionOptions {
   readonly onError: (error: unknown) => void;
 }
 
-/** Admission for REST, GraphQL and sockets, in this order: credential, overload, origin, rate limit. */
+/** Admission of requests and sockets, in this order: credential, overload, origin, rate limit. */
 export class Admission {
   readonly #stores: CredentialStores;
   readonly #limiter: RateLimiter;

@@ -55,7 +55,7 @@ interface OriginsOptions {
 }
 
 /**
- * The CORS policy (Fetch, section 3.2) of REST and GraphQL: the service's own pages may call with any credential,
+ * The CORS policy (Fetch, section 3.2) of all faces: the service's own pages may call with any credential,
  * listed pages with tokens. No response allows all origins, but that with the script of the chat widget, which holds
  * nothing of anybody, or credentialed requests: the APIs look at no cookie.
  */

@@ -48,7 +48,7 @@ interface Entry {
 }
 
 /**
- * The rate limiter of REST, GraphQL and sockets.
+ * The rate limiter of all faces.
  *
  * It spends from blocks that were durably reserved beforehand, so an admission costs no write of its own, and a crash
  * can lose part of the budget but never admit more. All processes on a database reserve from the same budget.

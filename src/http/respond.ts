@@ -22,7 +22,7 @@ export interface Reply {
   readonly body?: string | Uint8Array | AsyncIterable<string> | undefined;
 }
 
-/** The headers of an error response, for REST and GraphQL. */
+/** The headers of an error response, on every face. */
 export function headersOfError({ code, facts: { allow, retryAfterSeconds } }: DomainError): Record<string, string> {
   return {
     ...(code === 'UNAUTHENTICATED' ? { 'WWW-Authenticate': 'Bearer' } : {}),
@@ -39,7 +39,7 @@ interface ResponderOptions {
 }
 
 /**
- * What the responses of REST and GraphQL have in common: request id, rate limit and CORS headers, whether to end the
+ * What the responses of all faces have in common: request id, rate limit and CORS headers, whether to end the
  * connection, metrics and a log line.
  */
 export class Responder {
@@ -128,7 +128,7 @@ export class Responder {
   }
 }
 
-/** A REST request is one call. The operations of a GraphQL request are counted one by one, as they end. */
+/** A request is one call, but for GraphQL, whose operations are counted one by one, as they end. */
 function measure(
   telemetry: Telemetry,
   { face, operation, code }: RequestContext,

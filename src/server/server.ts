@@ -48,7 +48,7 @@ export interface ServerOptions {
 const tickMs = 60_000;
 
 /**
- * Opens the storage and serves REST and GraphQL over HTTP.
+ * Opens the storage and serves all faces over HTTP.
  * @throws OperatorError if the database cannot be opened, or the address not be listened on
  */
 export async function startServer({

@@ -27,7 +27,7 @@ import { useMcp } from './mcp/plugin.ts';
 import { useSignIn } from './pages/sign-in.ts';
 import { createPorts } from './ports.ts';
 import { useRest } from './rest/plugin.ts';
-import { type Route, routes } from './rest/routes.ts';
+import { routes as allRoutes, type Route } from './rest/routes.ts';
 import { scheduler } from './runtime/scheduler.ts';
 import type { Metrics, MetricsSnapshot } from './telemetry/metrics.ts';
 import { StatusProbes } from './telemetry/status-probes.ts';
@@ -91,7 +91,7 @@ export interface App {
 
 /** Wires up the service: one Yoga server with its plugins, and the socket. It never listens itself; `server/server.ts` does. */
 export function buildApp(options: AppOptions): App {
-  const { storage, clock, log, metrics } = options;
+  const { storage, clock, log, metrics, routes = allRoutes } = options;
   const { publicUrl, corsOrigins, trustedProxies, eventRetentionMs, webhookPolicy } = options;
   const timings = { ...defaultTimings, ...defaultDeliveryTimings, ...options.timings };
   const onError = (error: unknown): void => log.error({ err: error }, 'background work failed');
@@ -139,9 +139,9 @@ export function buildApp(options: AppOptions): App {
     schema,
     plugins: [
       useRequestContext(origins, responder),
-      useMcp(ports, { ...common, bindings: options.routes ?? routes }),
+      useMcp(ports, { ...common, bindings: routes }),
       useSignIn(ports, { ...common, origins, publicUrl }),
-      useRest(ports, { ...common, log, probes, publicUrl, routes: options.routes }),
+      useRest(ports, { ...common, log, probes, publicUrl, routes }),
       useGraphQL(ports, { ...common, documents, named, telemetry: metrics }),
     ],
     fetchAPI: { Request: RequestOfNode },

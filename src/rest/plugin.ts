@@ -23,7 +23,7 @@ import { type InputReader, inputReader, namingSources } from './input.ts';
 import { isPage, pageJson } from './page-json.ts';
 import { createPages } from './pages.ts';
 import { type Probes, probeRoutes } from './probe-routes.ts';
-import { type Answer, routes as allRoutes, type Route } from './routes.ts';
+import type { Answer, Route } from './routes.ts';
 
 const prefix = '/v1';
 
@@ -45,8 +45,7 @@ interface RestOptions {
   readonly probes: Probes;
   /** The URL at which clients reach the service; used for its documentation and its links. */
   readonly publicUrl?: string | undefined;
-  /** Routes instead of the service's own, for tests. */
-  readonly routes?: readonly Route[] | undefined;
+  readonly routes: readonly Route[];
 }
 
 /** A page that cannot be longer is serialised at once. */
@@ -55,7 +54,7 @@ const shortPageBytes = 1024 * 1024;
 /** Answers every request outside of GraphQL: `/v1`, pages and probes that need no credential, and 404 for the rest. */
 export function useRest(
   ports: Ports,
-  { admission, sessions, timings, log, requestLog, responder, probes, publicUrl, routes = allRoutes }: RestOptions,
+  { admission, sessions, timings, log, requestLog, responder, probes, publicUrl, routes }: RestOptions,
 ): HttpPlugin {
   const publicPath = publicPathOf(publicUrl);
   const pageAt = createPages(routes, publicUrl, publicPath);

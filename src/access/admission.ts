@@ -243,7 +243,7 @@ export class Admission {
 
   /** Gives back one unit. @throws UNAVAILABLE */
   #refund(caller: Caller, charged: Charge): Promise<void> {
-    return isBound(caller) ? this.#shares.refund(caller, charged, 1) : this.#limiter.refund(caller.account, charged, 1);
+    return isBound(caller) ? this.#shares.refund(caller, charged) : this.#limiter.refund(caller.account, charged, 1);
   }
 
   /**

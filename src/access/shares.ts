@@ -75,12 +75,12 @@ export class Shares {
   }
 
   /**
-   * Gives back units of an admission whose request was not executed.
+   * Gives back one unit of an admission whose request was not executed.
    * @throws UNAVAILABLE
    */
-  async refund(caller: Caller, charged: Charge, units: number): Promise<void> {
-    if ('shareMinute' in charged) this.#giveBack(caller, Number(charged.shareMinute), units);
-    await this.#limiter.refund(caller.account, charged, units);
+  async refund(caller: Caller, charged: Charge): Promise<void> {
+    if ('shareMinute' in charged) this.#giveBack(caller, Number(charged.shareMinute), 1);
+    await this.#limiter.refund(caller.account, charged, 1);
   }
 
   /** What is left of the share. */

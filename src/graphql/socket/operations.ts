@@ -53,14 +53,14 @@ export class SocketOperations {
       const { remaining } = await admission.peek(waiting);
       if (remaining > 0) await admission.enter(waiting.account.id, false);
       if (!state.socket.isWritable) await state.socket.drained();
-      refuseEnded(state);
+      requireOpen(state);
       const caller = await this.#callerOf(state);
       if (caller.expiresAtMs !== undefined && caller.expiresAtMs <= this.#ports.clock.now()) {
         state.socket.endSession('credential');
         throw new DomainError('UNAUTHENTICATED', 'The credential has expired.');
       }
       const charged = await admission.charge(caller);
-      refuseEnded(state);
+      requireOpen(state);
       return await this.#prepare(state, { caller, charged }, id, payload);
     } catch (error) {
       return [asGraphQLError(error)];
@@ -101,7 +101,7 @@ export class SocketOperations {
       if (error instanceof DomainError && error.code === 'UNAUTHENTICATED') state.socket.endSession('credential');
       throw error;
     }
-    refuseEnded(state);
+    requireOpen(state);
   }
 
   async #prepare(
@@ -115,7 +115,7 @@ export class SocketOperations {
     const envelope = envelopeOf(payload);
     const { operationName, variableValues } = envelope;
     const prepared = await named.prepare(caller, envelope);
-    refuseEnded(state);
+    requireOpen(state);
     const { schema, document, errors, source } = prepared;
     (payload as { query: string }).query = source; // thousands of identical subscriptions share one copy of the text
     const operation = getOperationAST(document, operationName);
@@ -137,7 +137,7 @@ export class SocketOperations {
     if (refusals.length > 0) return refusals;
     const isSubscription = operation.operation === 'subscription';
     dropExtraParams(payload, prepared, envelope); // graphql-ws retains it while the operation lasts
-    if (!socket.makeRoom(id, isSubscription ? 'subscription' : 'answer')) throw noRoom(isSubscription);
+    if (!socket.makeRoom(id, isSubscription ? 'subscription' : 'answer')) throw tooManyAtOnce(isSubscription);
     if (units > 1) await admission.chargeInstead(caller, charged, units);
     await this.#refuseEnded(state, caller);
     return {
@@ -152,11 +152,11 @@ export class SocketOperations {
 }
 
 /** An operation does not begin after its socket has ended: its credential may have been revoked. */
-function refuseEnded({ socket }: SocketState): void {
+function requireOpen({ socket }: SocketState): void {
   if (socket.isEnded) throw new DomainError('UNAUTHENTICATED', 'The socket has ended.');
 }
 
-function noRoom(isSubscription: boolean): DomainError {
+function tooManyAtOnce(isSubscription: boolean): DomainError {
   return new DomainError(
     'QUOTA_EXCEEDED',
     isSubscription

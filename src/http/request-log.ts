@@ -43,7 +43,7 @@ export class RequestLog {
   }
 
   /** Logs why a request failed, which the operator should look into. */
-  failed({ requestId, traceId }: Pick<RequestContext, 'requestId'> & Partial<RequestContext>, error: unknown): void {
+  failed({ requestId, traceId }: { requestId: string; traceId?: string | undefined }, error: unknown): void {
     this.#begin();
     if (++this.#failed <= maxLines) this.#log.error({ requestId, traceId, err: error }, 'request failed');
   }

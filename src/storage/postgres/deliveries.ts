@@ -13,7 +13,7 @@ import {
   toDeliveryRow,
 } from '../rows/deliveries.ts';
 import { alignToIds, toMs } from '../rows/values.ts';
-import { toWebhook, type WebhookRow, webhookColumns } from '../rows/webhooks.ts';
+import { type ReceiverRow, toReceiver, webhookColumns } from '../rows/webhooks.ts';
 import { isBeingErased } from './erasure.ts';
 import { type EventRow, eventColumns, toEvent } from './events.ts';
 import { readRanges } from './ranges.ts';
@@ -201,17 +201,6 @@ export function deliveryWrites(db: Statements, onDue: (accountId: string, webhoo
 }
 
 type KeyedRow = OwnRow & Pick<typeof deliveries.$inferSelect, 'accountId'>;
-
-/** The webhook of a delivery, and its account. */
-type Receiver = Pick<ReleasedDelivery, 'accountId' | 'webhook'>;
-
-interface ReceiverRow extends WebhookRow {
-  readonly accountId: string;
-}
-
-function toReceiver(row: ReceiverRow): Receiver {
-  return { accountId: row.accountId, webhook: toWebhook(row) };
-}
 
 /** Taking deliveries for an attempt, and giving them back after it. */
 function claims(db: Statements): Pick<DeliveryWrites, 'claim' | 'release'> {

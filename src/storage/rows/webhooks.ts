@@ -1,3 +1,4 @@
+import type { ReleasedDelivery } from '../../domain/storage-port.ts';
 import type { StoredWebhook } from '../../domain/webhook-record.ts';
 import { fromJson, toJson, toMs, toTimestamp } from './values.ts';
 
@@ -43,4 +44,15 @@ export function toWebhookRow(webhook: StoredWebhook) {
     createdAt: toMs(webhook.createdAt),
     updatedAt: toMs(webhook.updatedAt),
   };
+}
+
+/** The webhook of a delivery, and its account. */
+export type Receiver = Pick<ReleasedDelivery, 'accountId' | 'webhook'>;
+
+export interface ReceiverRow extends WebhookRow {
+  readonly accountId: string;
+}
+
+export function toReceiver(row: ReceiverRow): Receiver {
+  return { accountId: row.accountId, webhook: toWebhook(row) };
 }

@@ -14,7 +14,7 @@ import {
   toDeliveryRow,
 } from '../rows/deliveries.ts';
 import { alignToIds, toMs } from '../rows/values.ts';
-import { toWebhook, type WebhookRow, webhookColumns } from '../rows/webhooks.ts';
+import { type Receiver, type ReceiverRow, toReceiver, webhookColumns } from '../rows/webhooks.ts';
 import { assignments, insertInto } from '../sql.ts';
 import { isBeingErased } from './erasure.ts';
 import { type EventRow, eventColumns, toEvent } from './events.ts';
@@ -210,18 +210,6 @@ export function deliveryWrites(db: Statements, onDue: (accountId: string, webhoo
   };
 }
 
-/** The webhook of a delivery, and its account. */
-type Receiver = Pick<ReleasedDelivery, 'accountId' | 'webhook'>;
-
-interface ReceiverRow extends WebhookRow {
-  readonly key: number;
-  readonly accountId: string;
-}
-
-function toReceiver(row: ReceiverRow): Receiver {
-  return { accountId: row.accountId, webhook: toWebhook(row) };
-}
-
 /** What a claim finds of one webhook. */
 interface Due {
   /** Undefined when the webhook is disabled or was removed. */
@@ -235,7 +223,7 @@ function claims(db: Statements): Pick<DeliveryWrites, 'claim' | 'release'> {
   // No joins: so a webhook or an event is read once for all of its deliveries.
   const selectWebhook = `SELECT webhooks.key AS key, webhooks.account_id AS accountId, ${columnsOf('webhooks', webhookColumns)} FROM webhooks
     WHERE ${isPresent}`;
-  const webhookById = db.prepare<ReceiverRow>(`${selectWebhook} AND id = :webhookId`);
+  const webhookById = db.prepare<ReceiverRow & { key: number }>(`${selectWebhook} AND id = :webhookId`);
   const webhookByKey = db.prepare<ReceiverRow>(`${selectWebhook} AND key = :key`);
   const selectDelivery = `SELECT ${columnsOf('deliveries', ['key', 'webhookKey', ...deliveryColumns])} FROM deliveries`;
   const firstFree = db.prepare<KeyedRow>(

@@ -71,8 +71,8 @@ export async function errorOfResponse(response: Response): Promise<ServiceError>
   } catch {
     // It is no JSON.
   }
-  // A proxy may have answered.
-  return new ServiceError(`HTTP status ${response.status}`, { ...facts, code: codeOf(facts) });
+  // A proxy may have answered, whose request id says nothing of whether the service has done it.
+  return new ServiceError(`HTTP status ${response.status}`, { ...facts, code: codeOf(facts), requestId: undefined });
 }
 
 /** What `Retry-After` says, in seconds or as a date of HTTP (RFC 9110, section 5.6.7); undefined if it says no time. */

@@ -165,6 +165,18 @@ describe('a call', () => {
     expect(sent.length === 1).toBe(name !== 'getAccount');
   });
 
+  test.each([200, 502, 504])(
+    'that could be done twice is not sent again after a page of another program with a request id of its own: %i',
+    async (status) => {
+      const headers = { 'Content-Type': 'text/html', 'X-Request-Id': 'its-own' };
+      const { through, sent } = network(() => new Response('<h1>Not the service</h1>', { status, headers }));
+      const unlucky = new Client({ url: server.url, credential: account.secret, fetch: through, maxWaitSeconds: 1 });
+      const called = unlucky.call('createToken', { scopes: ['events:read'] });
+      await expect(called).rejects.toMatchObject({ code: 'UNAVAILABLE', status });
+      expect(sent).toHaveLength(1);
+    },
+  );
+
   test('that could be done twice is not sent again', async () => {
     const { through, sent } = network(() => Promise.reject(new TypeError('the connection was lost')));
     const unlucky = new Client({ url: server.url, credential: account.secret, fetch: through });

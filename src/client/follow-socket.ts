@@ -32,7 +32,8 @@ export async function* followSocket(
   transport: Transport,
   { after, types, conversationId, select = '', signal, webSocketImpl }: SocketFollowOptions,
 ): AsyncGenerator<EventOfSocket, void> {
-  const socket = await connect(transport, signal, webSocketImpl);
+  const ended = new AbortController();
+  const socket = await connect(transport, signal, webSocketImpl, ended.signal);
   const waiting: EventOfSocket[] = [];
   let cursor = after;
   const query = `subscription Follow($after: String, $types: [EventType!], $conversationId: ID) {
@@ -54,8 +55,6 @@ export async function* followSocket(
     setTimeout(() => socket.terminate()); // if it is still connecting, which can take long
   };
   signal?.addEventListener('abort', stop);
-  const ended = new AbortController();
-  whenOnline(() => socket.terminate(), ended.signal);
   try {
     for (let refusals = 0; ; ) {
       let over: { readonly thrown?: unknown } | undefined;
@@ -110,6 +109,7 @@ async function connect(
   { url, credential }: Transport,
   signal: AbortSignal | undefined,
   webSocketImpl: unknown,
+  ended: AbortSignal,
 ): Promise<SocketClient> {
   const { createClient } = await import('graphql-ws/client'); // its server would bring graphql into the page
   signal?.throwIfAborted();
@@ -142,7 +142,9 @@ async function connect(
       return credential.isRenewable && refused++ === 0;
     },
     // It must not reject: graphql-ws would neither go on nor end.
-    retryWait: () => wait(backOffMs(failures++), signal).catch(() => {}),
+    retryWait: async () => {
+      await wait(backOffMs(failures++), signal).catch(() => {});
+    },
     on: {
       connected: () => {
         failures = refused = 0;
@@ -155,6 +157,10 @@ async function connect(
       closed: () => clearTimeout(unanswered),
     },
   });
+  whenOnline(() => {
+    failures = 0;
+    socket.terminate();
+  }, ended);
   return socket;
 }
 

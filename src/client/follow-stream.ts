@@ -25,7 +25,10 @@ export async function* followStream(
     const silence = new AbortController();
     const abort = (): void => silence.abort(signal?.reason);
     signal?.addEventListener('abort', abort);
-    whenOnline(abort, silence.signal);
+    whenOnline(() => {
+      failures = 0;
+      abort();
+    }, silence.signal);
     let leastSeconds: number | undefined;
     try {
       const query = queryOf({ after: cursor, types, conversationId });
@@ -55,7 +58,7 @@ export async function* followStream(
       signal?.removeEventListener('abort', abort);
       silence.abort();
     }
-    await wait(backOffMs(failures++, leastSeconds), signal);
+    if (await wait(backOffMs(failures++, leastSeconds), signal)) failures = 0;
   }
 }
 

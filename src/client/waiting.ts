@@ -24,13 +24,14 @@ export function whenOnline(call: (event: Event) => void, signal: AbortSignal): v
 
 /**
  * Waits for so long, or until the network is there again.
+ * @returns whether it was the network
  * @throws the signal's reason, if it aborts meanwhile
  */
-export async function wait(ms: number, signal?: AbortSignal): Promise<void> {
+export async function wait(ms: number, signal?: AbortSignal): Promise<boolean> {
   signal?.throwIfAborted();
   const over = new AbortController();
   let timer: ReturnType<typeof setTimeout> | undefined;
-  await new Promise<unknown>((resolve) => {
+  const event = await new Promise<unknown>((resolve) => {
     timer = setTimeout(resolve, ms);
     whenOnline(resolve, over.signal);
     signal?.addEventListener('abort', resolve, over);
@@ -38,6 +39,7 @@ export async function wait(ms: number, signal?: AbortSignal): Promise<void> {
   clearTimeout(timer);
   over.abort();
   signal?.throwIfAborted();
+  return event !== undefined;
 }
 
 /**

@@ -324,15 +324,17 @@ test('a follower over a socket that asks too much of an event is told where it c
   expect(found).toEqual(['conversation.started', 'QUERY_TOO_COMPLEX', 'conversation.closed']);
 });
 
+/** Lets time pass for the client, until it has connected so often. */
+async function passTime(connections: () => number, count: number, mostSeconds = 300): Promise<void> {
+  for (let seconds = 0; ; seconds++) {
+    for (let turn = 0; turn < 50; turn++) await new Promise((resolve) => setImmediate(resolve));
+    if (connections() >= count) return;
+    if (seconds === mostSeconds) throw new Error('It has not connected again.');
+    await vi.advanceTimersByTimeAsync(1_000);
+  }
+}
+
 describe('a follower connects again when the service does not say anything any more', () => {
-  /** Lets time pass for the client, until it has connected so often. */
-  const passTime = async (connections: () => number, count: number): Promise<void> => {
-    for (let seconds = 0; connections() < count; seconds++) {
-      if (seconds > 300) throw new Error('It has not connected again.');
-      await vi.advanceTimersByTimeAsync(1_000);
-      for (let turn = 0; turn < 50; turn++) await new Promise((resolve) => setImmediate(resolve));
-    }
-  };
   const followsOn = async (client: own.Client, over: 'socket' | undefined, connections: () => number) => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
     onTestFinished(() => void vi.useRealTimers());
@@ -377,10 +379,10 @@ describe('when a browser says that its network is there again', () => {
     onTestFinished(() => void vi.unstubAllGlobals());
     return { say: () => browser.dispatchEvent(new Event('online')) };
   };
-  const startFollowing = (client: own.Client, over: 'socket' | undefined): void => {
+  const startFollowing = (client: own.Client, over: 'stream' | 'socket', webSocketImpl?: unknown): void => {
     const stop = new AbortController();
-    const options = { after: 'a cursor', signal: stop.signal };
-    const events = over === undefined ? client.follow(options) : client.follow({ ...options, over });
+    const options = { after: 'a cursor', signal: stop.signal, webSocketImpl };
+    const events = over === 'stream' ? client.follow(options) : client.follow({ ...options, over });
     const ended = events.next().catch(() => {});
     onTestFinished(async () => {
       stop.abort();
@@ -400,7 +402,7 @@ describe('when a browser says that its network is there again', () => {
     }).listen(0, '127.0.0.1');
     await once(server, 'listening');
     onTestFinished(() => void server.close());
-    startFollowing(new Client({ url: urlOf(server), credential: 'a token' }), undefined);
+    startFollowing(new Client({ url: urlOf(server), credential: 'a token' }), 'stream');
     await until(() => connections === 1);
     browser.say();
     await until(() => connections === 2);
@@ -415,6 +417,32 @@ describe('when a browser says that its network is there again', () => {
     await until(() => subscriptions === 2);
   });
 
+  test.each([['stream'], ['socket']] as const)(
+    'a follower over a %s that tried for long tries soon again, should it come a moment too early',
+    async (over) => {
+      const browser = browserOf();
+      let tried = 0;
+      const unreachable = async () => {
+        tried++;
+        throw new TypeError('no network');
+      };
+      const webSocketImpl = class extends globalThis.WebSocket {
+        constructor(...args: ConstructorParameters<typeof globalThis.WebSocket>) {
+          super(...args);
+          tried++;
+        }
+      };
+      const client = new Client({ url: 'http://127.0.0.1:1', credential: 'a token', fetch: unreachable });
+      vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+      onTestFinished(() => void vi.useRealTimers());
+      startFollowing(client, over, webSocketImpl);
+      await passTime(() => tried, 12); // by now it waits for 15 s at least
+      browser.say();
+      await passTime(() => tried, 13, 0);
+      await passTime(() => tried, 15, 10);
+    },
+  );
+
   test('what waits to try again does so at once', async () => {
     const browser = browserOf();
     let sent = 0;
@@ -422,7 +450,7 @@ describe('when a browser says that its network is there again', () => {
       sent++;
       return new Response('', { status: 503, headers: { 'Retry-After': '600' } });
     };
-    startFollowing(new Client({ url: 'http://127.0.0.1', credential: 'a token', fetch: answer }), undefined);
+    startFollowing(new Client({ url: 'http://127.0.0.1', credential: 'a token', fetch: answer }), 'stream');
     await until(() => sent === 1);
     await until(() => {
       browser.say(); // it may not wait yet

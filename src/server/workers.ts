@@ -1,5 +1,5 @@
 import { type ChildProcess, fork } from 'node:child_process';
-import { realpathSync } from 'node:fs';
+import { createRequire } from 'node:module';
 import type { Logger } from 'pino';
 import type { Config } from '../config.ts';
 import { type MetricsSnapshot, mergedMetrics, metricsText } from '../telemetry/metrics.ts';
@@ -52,7 +52,7 @@ export async function superviseWorkers(config: Config, log: Logger): Promise<num
 class Supervisor {
   readonly #log: Logger;
   /** Where links lead to now: after an upgrade that only lacks the restart, they lead to another version. */
-  readonly #program = realpathSync(process.argv[1] ?? '');
+  readonly #program = createRequire(import.meta.url).resolve(process.argv[1] ?? '');
   readonly #turns = new WriteTurns();
   readonly #scrapes = new Scrapes();
   readonly #workers = new Map<number, ChildProcess>();

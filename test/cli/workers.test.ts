@@ -121,12 +121,12 @@ longTest(
     const [folder, dist] = [temporaryFolder(), fileURLToPath(new URL('../../dist', import.meta.url))];
     const link = join(folder, 'current');
     symlinkSync(dist, link);
-    const main = join(link, 'main.js');
+    const main = join(link, 'main'); // Node.js finds what is named without its ending
     const serving = await serve(join(folder, 'test.db'), { WORKERS: '2' }, { main });
     const [first] = await workersOf(serving, 2);
     rmSync(link);
     mkdirSync(link);
-    writeFileSync(main, 'process.exit(7)');
+    writeFileSync(`${main}.js`, 'process.exit(7)');
     process.kill(first?.pid ?? 0, 'SIGKILL');
     expect((await workersOf(serving, 3))[2]).toMatchObject({ worker: first?.worker });
   },

@@ -60,7 +60,7 @@ type Fields = (source: unknown, run: Execution, at: Path | undefined) => unknown
 /** What resolvers are told. */
 export interface FieldInfo extends GraphQLResolveInfo {
   /** Told by no other executor: the fields that are selected of the object that the field answers with. */
-  readonly selected?: ReadonlySet<string> | undefined;
+  readonly selected?: readonly string[] | undefined;
 }
 
 /** More than any useful document selects, counted for each combination of type and selection once. */
@@ -123,7 +123,7 @@ class Compiler {
   readonly #isMutation: boolean;
   /** Each selection is compiled once for each type, however often fragments repeat it. */
   readonly #objects = new Map<string, Fields>();
-  readonly #selected = new Map<Fields, ReadonlySet<string>>();
+  readonly #selected = new Map<Fields, readonly string[]>();
   readonly #numbers = new Map<SelectionSetNode, number>();
 
   constructor(schema: GraphQLSchema, selections: Selections, isMutation: boolean) {
@@ -148,7 +148,10 @@ class Compiler {
     const all = this.#fieldsOf(type, selections, isEdge);
     const fields = together(all, isEdge);
     this.#objects.set(key, fields);
-    this.#selected.set(fields, new Set(all.map(({ name }) => name)));
+    this.#selected.set(
+      fields,
+      all.map(({ name }) => name),
+    );
     return fields;
   }
 

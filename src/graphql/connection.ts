@@ -137,7 +137,7 @@ export async function connectionOf<T>(
 
 /** A total that is selected is counted while the page is read; if nobody says what is selected, once it is asked for. */
 export function totalFor({ selected }: FieldInfo): { total?: 'none' } {
-  return selected?.has('totalCount') || selected?.has('totalIsMore') ? {} : { total: 'none' };
+  return selected?.includes('totalCount') || selected?.includes('totalIsMore') ? {} : { total: 'none' };
 }
 
 /** The connection of a list that is paged forwards. */

@@ -119,7 +119,7 @@ async function connect(
   let authorization = '';
   let unanswered: ReturnType<typeof setTimeout> | undefined;
   const socket = createClient({
-    url: `${url.replace(/^http/, 'ws')}/graphql`,
+    url: `${url.replace(/^http/i, 'ws')}/graphql`,
     webSocketImpl,
     connectionParams: async () => {
       try {

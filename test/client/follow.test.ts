@@ -236,6 +236,23 @@ test('a follower over a socket waits as long as it is told to when it is refused
   await events.return();
 });
 
+test('a follower over a socket names a scheme of sockets, also of an address in capitals: older browsers take no other', async () => {
+  const addresses: string[] = [];
+  const webSocketImpl = class extends globalThis.WebSocket {
+    constructor(...args: ConstructorParameters<typeof globalThis.WebSocket>) {
+      super(...args);
+      addresses.push(String(args[0]));
+    }
+  };
+  const stop = new AbortController();
+  const client = new Client({ url: 'HTTP://127.0.0.1:1', credential: 'a token' });
+  const next = client.follow({ over: 'socket', after: 'a cursor', signal: stop.signal, webSocketImpl }).next();
+  await until(() => addresses.length > 0);
+  stop.abort(new Error('It is enough.'));
+  await expect(next).rejects.toThrow('It is enough.');
+  expect(addresses[0]).toBe('ws://127.0.0.1:1/graphql');
+});
+
 test.each([
   ['a page of a proxy', '<h1>Web server is down</h1>'],
   ['JSON that is not the service’s', '{"message":"Web server is down"}'],

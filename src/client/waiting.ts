@@ -34,7 +34,7 @@ export async function wait(ms: number, signal?: AbortSignal): Promise<boolean> {
   const event = await new Promise<unknown>((resolve) => {
     timer = setTimeout(resolve, ms);
     whenOnline(resolve, over.signal);
-    signal?.addEventListener('abort', resolve, over);
+    signal?.addEventListener('abort', resolve, over); // whose `signal` is that option
   });
   clearTimeout(timer);
   over.abort();

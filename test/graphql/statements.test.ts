@@ -134,6 +134,8 @@ test('whether something comes before a page is found out once', async () => {
 
 test('a total is read only if it is selected', async () => {
   expect(await readsOf('{ conversations(first: 5) { nodes { id } } }')).toHaveLength(1);
+  const leftOut = '... on ConversationConnection @include(if: false) { totalCount } totalCount @skip(if: true)';
+  expect(await readsOf(`{ conversations(first: 5) { nodes { id } ${leftOut} } }`)).toHaveLength(1);
   const total = (await readsOf('{ conversations(first: 5) { nodes { id } totalCount } }')).at(-1);
   expect(total).toContain('account_totals');
 });

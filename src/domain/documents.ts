@@ -42,8 +42,10 @@ export interface StoredDocument extends TrustedDocument {
   readonly number: number;
 }
 
-/** As it is listed: its text can be long, and is read only where it is wanted. */
+/** As it is listed. */
 export interface ListedDocument extends Omit<StoredDocument, 'text'> {
+  /** It can be long, and is read only where it is wanted, unless the storage has read it along. */
+  readonly text?: string | undefined;
   /** Of its text, in UTF-8. */
   readonly bytes: number;
 }
@@ -186,11 +188,7 @@ export const listDocuments = operation({
     const [number] = after === undefined ? [] : decodeCursor(after, sort, ['number']);
     const query = { limit, offset, after: number as number | undefined };
     const countOf = async (): Promise<number> => (await documents.totals(accountId)).count;
-    const [{ items, hasMore, texts }, totals] = await pageWithTotal(
-      () => documents.page(accountId, query),
-      countOf,
-      total,
-    );
+    const [{ items, hasMore }, totals] = await pageWithTotal(() => documents.page(accountId, query), countOf, total);
     return {
       ...totals,
       items,
@@ -200,12 +198,12 @@ export const listDocuments = operation({
       isEmpty: async () => (await countOf()) === 0,
       cursorOf: ({ number }) => cursorAt(number),
       async withTexts() {
-        const ids = items.map(({ id }) => id);
-        const all = texts ?? (await documents.texts(accountId, ids));
-        return items.flatMap(({ id, createdAt }, index) => {
-          const text = all[index];
-          return text === undefined ? [] : { id, text, createdAt };
-        });
+        const without = items.filter((item) => item.text === undefined).map(({ id }) => id);
+        // In their order, each for the next document that has none.
+        const texts = without.length === 0 ? [] : [...(await documents.texts(accountId, without))];
+        return items.flatMap(({ id, createdAt, text = texts.shift() }) =>
+          text === undefined ? [] : { id, text, createdAt },
+        );
       },
     };
   },

@@ -184,11 +184,6 @@ export interface SignInWrites {
 // Where each question is a way to the database and back, a storage may read along what will be asked for next. It is of the
 // same state.
 
-export interface DocumentSlice extends Slice<ListedDocument> {
-  /** Where they are short. */
-  readonly texts?: readonly string[];
-}
-
 export interface ConversationSlice extends Slice<StoredConversation> {
   readonly readPositions?: readonly ReadPositions[];
 }
@@ -495,7 +490,7 @@ export interface DocumentReads {
   page(
     accountId: string,
     query: { readonly limit: number; readonly offset: number; readonly after?: number | undefined },
-  ): Awaitable<DocumentSlice>;
+  ): Awaitable<Slice<ListedDocument>>;
   /** The cost depends on their number. */
   totals(accountId: string): Awaitable<DocumentTotals>;
 }

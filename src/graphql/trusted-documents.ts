@@ -24,9 +24,9 @@ const TrustedDocument = builder.objectRef<ListedDocument | TrustedDocumentShape>
       description: described.text,
       extensions: { maxBytes: 98_304 },
       async resolve(document, _, { budget, loaders }) {
-        if ('text' in document) return document.text;
+        if (!('bytes' in document)) return document.text;
         budget.read(document.bytes);
-        const text = await loaders.documentText.load(document.id);
+        const text = document.text ?? (await loaders.documentText.load(document.id));
         if (text === undefined) throw notFound('document'); // it was deleted after the list was read
         return text;
       },

@@ -136,11 +136,13 @@ longTest(
     for (const content of ['Hello', 'Hello again']) {
       await client.rest('POST', '/conversations', { body: { message: { ...message, content } } });
     }
+    await client.rest('POST', '/documents', { body: { documents: [{ id: 'typename', text: '{ __typename }' }] } });
     for (const query of [
       '{ conversations { nodes { id } } }',
       '{ conversations(tags: ["urgent"]) { totalCount nodes { id readPositions { reader } unreadCount(reader: "visitor") } } }',
       '{ leads { edges { cursor node { conversation { id } } } ... { totalCount } } }',
       '{ search(q: "hello", first: 1) { totalCount totalIsMore nodes { excerpt { text } } } }',
+      '{ documents { totalCount nodes { text } } }',
       '{ webhooks { totalCount } apiKeys { totalCount } documents { totalCount } account { name } }',
     ]) {
       let fewest = Number.POSITIVE_INFINITY;

@@ -26,7 +26,7 @@ export function documentReads(db: Statements): DocumentReads {
   const findMany = db.prepare<DocumentRow>(
     `SELECT ${columnsOf(table, documentColumns)} FROM ${table} WHERE ${amongIds}`,
   );
-  const page = db.prepare<ListedDocumentRow & { text: string | null }>(
+  const page = db.prepare<ListedDocumentRow>(
     `SELECT ${columnsOf('page', listedDocumentColumns)},
         CASE WHEN sum(bytes) OVER () <= ${shortBytes} THEN text END AS text
       FROM (SELECT * FROM ${table}
@@ -46,12 +46,8 @@ export function documentReads(db: Statements): DocumentReads {
     },
     findMany: async (accountId, ids) =>
       alignToIds(ids, (await findMany.all({ accountId, ids: arrayOf(ids) })).map(toDocument)),
-    async page(accountId, { limit, offset, after = Number.MAX_SAFE_INTEGER }) {
-      const rows = await page.all({ accountId, before: after, limit: limit + 1, offset });
-      const slice = sliceOf(rows, limit, toListedDocument);
-      const texts = rows.slice(0, limit).map(({ text }) => text);
-      return texts.includes(null) ? slice : { ...slice, texts: texts as string[] };
-    },
+    page: async (accountId, { limit, offset, after = Number.MAX_SAFE_INTEGER }) =>
+      sliceOf(await page.all({ accountId, before: after, limit: limit + 1, offset }), limit, toListedDocument),
     totals: async (accountId) => (await totals.get({ accountId })) ?? { count: 0, bytes: 0 },
   };
 }

@@ -8,14 +8,16 @@ export interface DocumentRow extends Omit<StoredDocument, 'createdAt'> {
   readonly createdAt: number;
 }
 
-export interface ListedDocumentRow extends Omit<ListedDocument, 'createdAt'> {
+export interface ListedDocumentRow extends Omit<ListedDocument, 'createdAt' | 'text'> {
   readonly createdAt: number;
+  /** Where it is read along with the page. */
+  readonly text?: string | null;
 }
 
 export function toDocument({ number, id, text, createdAt }: DocumentRow): StoredDocument {
   return { number, id, text, createdAt: toTimestamp(createdAt) };
 }
 
-export function toListedDocument({ number, id, bytes, createdAt }: ListedDocumentRow): ListedDocument {
-  return { number, id, bytes, createdAt: toTimestamp(createdAt) };
+export function toListedDocument({ number, id, bytes, createdAt, text }: ListedDocumentRow): ListedDocument {
+  return { number, id, bytes, createdAt: toTimestamp(createdAt), ...(text != null && { text }) };
 }

@@ -66,7 +66,7 @@ export interface FieldInfo extends GraphQLResolveInfo {
 /** More than any useful document selects, counted for each combination of type and selection once. */
 const maxFields = 10_000;
 /** Of memory, measured and rounded up. A field of an abstract type is one for each of its types. */
-const bytesPerField = 1_000;
+const bytesPerField = 1_100;
 /**
  * @param document valid against the schema
  * @param conditions the values of the variables that `conditionsIn` names

@@ -91,7 +91,7 @@ beforeAll(async () => {
 afterAll(() => server.close());
 
 /** Lists whose items count as values. */
-const plainLists: readonly string[] = ['readPositions', 'changes', 'excerpt', 'documents'];
+const plainLists: readonly string[] = ['readPositions', 'changes', 'excerpt', 'documents', 'documentEdges'];
 
 /** What an answer holds, counted as the limits count: an edge with its node as one object, metadata as one, and plain lists as values. */
 function contentsOf(answer: Json): { objects: number; values: number } {

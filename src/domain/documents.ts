@@ -198,12 +198,13 @@ export const listDocuments = operation({
       isEmpty: async () => (await countOf()) === 0,
       cursorOf: ({ number }) => cursorAt(number),
       async withTexts() {
-        const without = items.filter((item) => item.text === undefined).map(({ id }) => id);
-        // In their order, each for the next document that has none.
-        const texts = without.length === 0 ? [] : [...(await documents.texts(accountId, without))];
-        return items.flatMap(({ id, createdAt, text = texts.shift() }) =>
-          text === undefined ? [] : { id, text, createdAt },
-        );
+        const along = items.flatMap(({ text }) => text ?? []);
+        const ids = items.map(({ id }) => id);
+        const texts = along.length === items.length ? along : await documents.texts(accountId, ids);
+        return items.flatMap(({ id, createdAt }, index) => {
+          const text = texts[index];
+          return text === undefined ? [] : { id, text, createdAt };
+        });
       },
     };
   },

@@ -6,3 +6,9 @@ export class OperatorError extends Error {
     super(message, { cause });
   }
 }
+
+/** What an error says. That of several attempts to connect says nothing but what it holds. */
+export function withoutStop(error: Error): string {
+  const [first = error] = error instanceof AggregateError ? (error.errors as Error[]) : [];
+  return first.message.replace(/\.$/, '');
+}

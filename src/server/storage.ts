@@ -2,7 +2,7 @@ import type { DatabaseAddress, PostgresAddress } from '../config.ts';
 import type { Clock } from '../domain/ports.ts';
 import type { PostgresStorage } from '../storage/postgres/storage.ts';
 import type { SqliteOptions, SqliteStorage } from '../storage/sqlite/storage.ts';
-import { OperatorError } from './operator-error.ts';
+import { OperatorError, withoutStop } from './operator-error.ts';
 
 export type OpenedStorage = SqliteStorage | PostgresStorage;
 
@@ -47,12 +47,6 @@ export function nameOf({ databasePath, postgres }: DatabaseAddress): string {
   if (postgres === undefined) return databasePath;
   const { host, pathname } = new URL(postgres.url);
   return `${host}${pathname}`;
-}
-
-/** What an error says. That of several attempts to connect says nothing but what it holds. */
-export function withoutStop(error: Error): string {
-  const [first = error] = error instanceof AggregateError ? (error.errors as Error[]) : [];
-  return first.message.replace(/\.$/, '');
 }
 
 /** A programming error, such as SQL that the database rejects, which the operator cannot fix. */

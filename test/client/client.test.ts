@@ -34,6 +34,16 @@ function network(happens: (count: number, url: string) => Promise<Response | und
   return { through, sent };
 }
 
+/** A network in which the first request is done, and its answer lost. */
+function losingFirstAnswer() {
+  const { through, sent } = network(async (count, url) => {
+    if (count > 1) return undefined;
+    await fetch(url, { method: 'POST', headers: sent[0]?.headers ?? {}, body: String(sent[0]?.body) });
+    throw new TypeError('the connection was lost');
+  });
+  return { through, sent };
+}
+
 /** The beginning of a body, after which the connection is lost. */
 function cutOff(body: ReadableStream<Uint8Array> | null): ReadableStream<Uint8Array> {
   const reader = body?.getReader();
@@ -98,11 +108,7 @@ test('a program whose environment has no key is told so at once', async () => {
 describe('a call', () => {
   test('whose answer was lost is sent again under its key, and done once', async () => {
     const { id } = await client.call('createConversation', {});
-    const { through, sent } = network(async (count, url) => {
-      if (count > 1) return undefined;
-      await fetch(url, { method: 'POST', headers: sent[0]?.headers ?? {}, body: String(sent[0]?.body) });
-      throw new TypeError('the connection was lost');
-    });
+    const { through, sent } = losingFirstAnswer();
     const unlucky = new Client({ url: server.url, credential: account.secret, fetch: through });
     const message = await unlucky.call('sendMessage', { conversationId: id, sender: 'agent', content: 'Once.' });
     expect(message.sequence).toBe(1);
@@ -112,11 +118,7 @@ describe('a call', () => {
 
   test('with an empty key is refused, and not sent again and again without one', async () => {
     const { id } = await client.call('createConversation', {});
-    const { through, sent } = network(async (count, url) => {
-      if (count > 1) return undefined;
-      await fetch(url, { method: 'POST', headers: sent[0]?.headers ?? {}, body: String(sent[0]?.body) });
-      throw new TypeError('the connection was lost');
-    });
+    const { through } = losingFirstAnswer();
     const unlucky = new Client({ url: server.url, credential: account.secret, fetch: through });
     const message = { conversationId: id, sender: 'agent', content: 'Once.' } as const;
     const called = unlucky.call('sendMessage', message, { idempotencyKey: '' });

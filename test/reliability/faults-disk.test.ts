@@ -115,18 +115,7 @@ describe.skipIf(cannotMount !== undefined)(
     test('that fills up under a copy has it interrupted with the reason, and with room again the same command continues it', async () => {
       const [disk, other] = [smallDisk(16), smallDisk(16)];
       const [from, to] = [join(other.folder, 'from.db'), join(disk.folder, 'to.db')];
-      const storage = openSqliteStorage(from);
-      const { id: accountId } = await storedAccount(storage);
-      const conversation = sampleConversation();
-      await storage.write(async (tx) => {
-        await tx.conversations.insert(accountId, conversation);
-        for (let sequence = 1; sequence <= 2_000; sequence++) {
-          const content = `${sequence} `.repeat(200);
-          await tx.messages.insert(accountId, sampleMessage(conversation.id, sequence, { content }));
-        }
-      });
-      await indexTexts(storage);
-      await storage.close();
+      await makeConversation(from, 2_000, (sequence) => `${sequence} `.repeat(200));
       disk.fill(2 * kibibyte * kibibyte);
       const copying = ['copy', '--to', `file:${to}`];
       expect(await commandLine(from).runHere(...copying)).toEqual({
@@ -149,20 +138,11 @@ describe.skipIf(cannotMount !== undefined)(
     longTest('on which a compaction begins has the room for all of it, the search index, too', async () => {
       const disk = smallDisk(48);
       const path = join(disk.folder, 'test.db');
-      const storage = openSqliteStorage(path);
-      const { id: accountId } = await storedAccount(storage);
-      const conversation = sampleConversation();
-      await storage.write(async (tx) => {
-        await tx.conversations.insert(accountId, conversation);
-        for (let sequence = 1; sequence <= 3_000; sequence++) {
-          // No word is there twice or begins like the one before it, so that the index takes much of the file.
-          const words = Array.from({ length: 100 }, (_, index) => ((sequence * 100 + index) * 48_271) % 0x7fffffff);
-          const content = words.map((word) => word.toString(36)).join(' ');
-          await tx.messages.insert(accountId, sampleMessage(conversation.id, sequence, { content }));
-        }
+      await makeConversation(path, 3_000, (sequence) => {
+        // No word is there twice or begins like the one before it, so that the index takes much of the file.
+        const words = Array.from({ length: 100 }, (_, index) => ((sequence * 100 + index) * 48_271) % 0x7fffffff);
+        return words.map((word) => word.toString(36)).join(' ');
       });
-      await indexTexts(storage);
-      await storage.close();
       const size = statSync(path).size;
       for (let room = 1.5 * size; ; room += 512 * kibibyte) {
         disk.free();
@@ -273,4 +253,19 @@ function integrityOf(path: string): unknown {
   } finally {
     database.close();
   }
+}
+
+/** Makes a database with one conversation, all of whose messages are indexed. */
+async function makeConversation(path: string, messages: number, contentOf: (sequence: number) => string) {
+  const storage = openSqliteStorage(path);
+  const { id: accountId } = await storedAccount(storage);
+  const conversation = sampleConversation();
+  await storage.write(async (tx) => {
+    await tx.conversations.insert(accountId, conversation);
+    for (let sequence = 1; sequence <= messages; sequence++) {
+      await tx.messages.insert(accountId, sampleMessage(conversation.id, sequence, { content: contentOf(sequence) }));
+    }
+  });
+  await indexTexts(storage);
+  await storage.close();
 }

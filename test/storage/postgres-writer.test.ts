@@ -46,6 +46,12 @@ function clientOf(url: string): postgres.Sql {
   return client;
 }
 
+/** Migrates a database to a version after this one. */
+function migrateFurther(url: string, sql: string) {
+  const next = { sql: [sql], hash: 'the next', folderMillis: newestMigration + 1, bps: true };
+  return migrate(url, { migrations: [...migrations, next] });
+}
+
 /** Resolves when something waits for a lock of another, or when this is over. */
 async function untilWaiting(url: string, work: Promise<unknown>): Promise<void> {
   let isOver = false;
@@ -979,13 +985,7 @@ test('a migration waits for the works that have begun, and later ones of the old
     }, accountId);
   const before = insert(early.id, end.opened);
   await begun.opened;
-  const next = {
-    sql: ['CREATE TABLE found AS SELECT account_id FROM conversations'],
-    hash: 'the next',
-    folderMillis: newestMigration + 1,
-    bps: true,
-  };
-  const migrated = migrate(url, { migrations: [...migrations, next] });
+  const migrated = migrateFurther(url, 'CREATE TABLE found AS SELECT account_id FROM conversations');
   await untilWaiting(url, migrated);
   const after = expect(insert(late.id)).rejects.toMatchObject(unavailable);
   end.open();
@@ -1003,13 +1003,7 @@ test('nodes serve while a migration waits for a program that reads for long, as 
   const { id: accountId } = await storedAccount(storage);
   const dump = clientOf(url);
   await dump.unsafe('BEGIN; LOCK TABLE __drizzle_migrations, accounts IN ACCESS SHARE MODE').simple();
-  const next = {
-    sql: ['ALTER TABLE accounts ADD COLUMN later integer'],
-    hash: 'the next',
-    folderMillis: newestMigration + 1,
-    bps: true,
-  };
-  const migrated = migrate(url, { migrations: [...migrations, next] });
+  const migrated = migrateFurther(url, 'ALTER TABLE accounts ADD COLUMN later integer');
   await untilWaiting(url, migrated);
   await storage.write(async (tx) => tx.conversations.insert(accountId, sampleConversation()), accountId);
   await storage.check();

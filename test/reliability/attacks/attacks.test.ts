@@ -1,12 +1,14 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { effort, longTest } from '../../support/effort.ts';
+import { effort } from '../../support/effort.ts';
+import { isOnPostgres, PostgresServer } from '../../support/postgres.ts';
 import { faultsIn } from './bounds.ts';
+import { fileDatabase, postgresDatabase, type TrialDatabase } from './databases.ts';
 import { reportOf } from './report.ts';
 import { type Attack, attacks, everythingAtOnce } from './table.ts';
 import { type Result, Trial } from './trial.ts';
 
 // A real server that one account attacks, while a neighbour asks for simple things. Each attack is a row of the table.
-// Those that are named by ATTACKS, a regular expression, are tried alone.
+// Those that are named by ATTACKS, a regular expression, are tried alone; with ATTACKS_ON=postgresql on PostgreSQL.
 
 const isLong = effort(false, true);
 const repetitions = Number(process.env['ATTACKS_REPETITIONS'] ?? effort(1, 5));
@@ -16,35 +18,46 @@ const isChosen = ({ name, isShort }: Attack): boolean =>
 const chosen = attacks.filter(isChosen);
 const smallHeapMiB = 256;
 
+/** On PostgreSQL the machine has the database's work to do, too. */
+const isWithDatabase = isOnPostgres || process.env['ATTACKS_ON'] === 'postgresql';
+
 const results: Result[] = [];
+let server: PostgresServer | undefined;
 let shared: Trial | undefined;
 
 beforeAll(async () => {
+  if (isWithDatabase) server = await PostgresServer.start();
   // In the short run they share a server.
-  if (!isLong) shared = await Trial.start({ isLong });
+  if (!isLong) shared = await Trial.start(await newDatabase(), { isLong });
 });
 
-afterAll(() => {
+afterAll(async () => {
   shared?.stop();
+  await server?.remove();
   console.log(reportOf(results));
 });
 
+async function newDatabase(): Promise<TrialDatabase> {
+  return server === undefined ? fileDatabase() : postgresDatabase(await server.database());
+}
+
 async function tryAttacks(name: string, attacking: readonly Attack[], maxOldSpaceMiB?: number): Promise<void> {
-  const trial = shared ?? (await Trial.start({ isLong, ...(maxOldSpaceMiB !== undefined && { maxOldSpaceMiB }) }));
+  const options = { isLong, ...(maxOldSpaceMiB !== undefined && { maxOldSpaceMiB }) };
+  const trial = shared ?? (await Trial.start(await newDatabase(), options));
   try {
     const result = await trial.run(name, attacking, maxOldSpaceMiB === undefined ? repetitions : 1);
     results.push(result);
     if (isLong) console.log(reportOf([result])); // it takes a while until all are done
     expect(trial.isAlive, 'the process lives').toBe(true);
     if (maxOldSpaceMiB !== undefined) return;
-    expect(faultsIn(attacking, result, isLong)).toEqual([]);
+    expect(faultsIn(attacking, result, { isStrict: isLong && !isWithDatabase, isWithDatabase })).toEqual([]);
     expect(trial.troubles()).toEqual([]);
   } finally {
     if (trial !== shared) trial.stop();
   }
 }
 
-const timeout = effort(60_000, 600_000);
+const timeout = isWithDatabase ? 600_000 : effort(60_000, 600_000);
 
 // Beside other tests, the machine itself may keep the neighbour waiting once.
 const retry = effort(1, 0);
@@ -59,11 +72,11 @@ test.each(chosen)(
 
 const isEverythingChosen = only === undefined || new RegExp(only).test('everything');
 
-longTest('the neighbour does not notice everything at once, by several accounts', { timeout }, async () => {
+test.runIf(isLong)('the neighbour does not notice everything at once, by several accounts', { timeout }, async () => {
   if (isEverythingChosen) await tryAttacks('everything at once', everythingAtOnce);
 });
 
-longTest(`a process with ${smallHeapMiB} MiB of heap lives: everything at once`, { timeout }, async () => {
+test.runIf(isLong)(`a process with ${smallHeapMiB} MiB of heap lives: everything at once`, { timeout }, async () => {
   const name = `everything at once (${smallHeapMiB} MiB of heap)`;
   if (isEverythingChosen) await tryAttacks(name, everythingAtOnce, smallHeapMiB);
 });

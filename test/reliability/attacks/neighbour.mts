@@ -139,17 +139,12 @@ async function beginAsking(url: string, secret: string, make: Make): Promise<voi
   const readBytes = requestBytes('GET', await nextConversation(), { secret });
   const read = new Asking(url, () => readBytes);
   const body = { content: 'It is on its way.', sender: 'agent' };
+  // As a customer does. Each has room for 10,000 messages, so all are enough for half an hour.
+  const writtenTo = await Promise.all(Array.from({ length: 20 }, nextConversation));
   let sent = 0;
-  let writtenTo = await nextConversation();
-  const write = new Asking(url, () => {
-    // A conversation has room for 10,000.
-    if (++sent % 5_000 === 0) {
-      void nextConversation().then((other) => {
-        writtenTo = other;
-      });
-    }
-    return requestBytes('POST', `${writtenTo}/messages`, { secret, body });
-  });
+  const write = new Asking(url, () =>
+    requestBytes('POST', `${writtenTo[sent++ % writtenTo.length]}/messages`, { secret, body }),
+  );
   askings.set('read', read).set('write', write);
   await Promise.all([read.warmUp(), write.warmUp()]);
   setInterval(() => read.ask(), everyMs);

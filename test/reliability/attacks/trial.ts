@@ -6,10 +6,10 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { createAccount, type Plan, updateAccount } from '../../../src/domain/accounts.ts';
 import type { Ports } from '../../../src/domain/ports.ts';
-import { openSqliteStorage } from '../../../src/storage/sqlite/storage.ts';
 import { portsOn } from '../../bench/data.ts';
 import type { Target } from './attacker.ts';
 import { heapGrowthMiB } from './bounds.ts';
+import type { TrialDatabase } from './databases.ts';
 import { heapAfterCollection } from './inspector.ts';
 import type { Attack } from './table.ts';
 
@@ -122,8 +122,8 @@ export interface TrialOptions {
 
 export class Trial {
   readonly #options: TrialOptions;
+  readonly #database: TrialDatabase;
   readonly #folder = mkdtempSync(join(tmpdir(), 'conversation-service-'));
-  readonly #databasePath = join(this.#folder, 'test.db');
   readonly #logPath = join(this.#folder, 'server.log');
   readonly #attacker = new Helper('attacker.mts');
   readonly #neighbour = new Helper('neighbour.mts');
@@ -139,13 +139,14 @@ export class Trial {
   /** The account of all attacks with raised limits. */
   #raised: Account | undefined;
 
-  private constructor(options: TrialOptions) {
+  private constructor(database: TrialDatabase, options: TrialOptions) {
+    this.#database = database;
     this.#options = options;
   }
 
   /** Starts a server with an empty database, as `npm start` does. */
-  static async start(options: TrialOptions): Promise<Trial> {
-    const trial = new Trial(options);
+  static async start(database: TrialDatabase, options: TrialOptions): Promise<Trial> {
+    const trial = new Trial(database, options);
     await trial.#start();
     return trial;
   }
@@ -159,6 +160,7 @@ export class Trial {
     this.#server?.kill('SIGKILL');
     this.#attacker.end();
     this.#neighbour.end();
+    this.#database.remove();
     rmSync(this.#folder, { recursive: true, force: true });
   }
 
@@ -174,7 +176,7 @@ export class Trial {
     for (const attack of attacks) attackers.push(await this.#attackerFor(attack, attacks.length > 1));
     const quiet = await this.#beginNeighbour(attacks.find(({ probe }) => probe !== undefined)?.probe);
     const before = { heapMiB: this.#heapAfterMiB ?? (await this.#heapMiB()), memoryMiB: this.#memory().nowMiB };
-    const [logBytes, databaseBytes] = [this.#logBytes(), this.#databaseBytes()];
+    const [logBytes, databaseBytes] = [this.#logBytes(), await this.#database.bytes()];
     const runs: Run[] = [];
     for (let count = 0; count < repetitions && this.isAlive; count++) {
       if (count > 0) for (const each of attackers) await this.#renew(each);
@@ -188,7 +190,7 @@ export class Trial {
       runs,
       after: this.#options.isLong ? await this.#lookOn(1_000) : undefined,
       logMiB: (this.#logBytes() - logBytes) / mebibyte,
-      databaseMiB: (this.#databaseBytes() - databaseBytes) / mebibyte,
+      databaseMiB: ((await this.#database.bytes()) - databaseBytes) / mebibyte,
     };
   }
 
@@ -264,12 +266,12 @@ export class Trial {
   }
 
   #environment(): Record<string, string | undefined> {
-    return { PATH: process.env['PATH'], PORT: '0', DATABASE_URL: `file:${this.#databasePath}` };
+    return { PATH: process.env['PATH'], PORT: '0', DATABASE_URL: this.#database.url };
   }
 
   /** Does what the command line would, without the time that a process of its own takes. */
   async #asOperator<T>(work: (ports: Ports) => Promise<T>): Promise<T> {
-    const storage = openSqliteStorage(this.#databasePath);
+    const storage = await this.#database.open();
     try {
       return await work(portsOn(storage));
     } finally {
@@ -386,10 +388,6 @@ export class Trial {
 
   #logBytes(): number {
     return statSync(this.#logPath).size;
-  }
-
-  #databaseBytes(): number {
-    return statSync(this.#databasePath).size;
   }
 }
 

@@ -129,6 +129,25 @@ describe('restore', () => {
     expect({ status, count: body.data.length }).toEqual({ status: 200, count: 1 });
   });
 
+  test('ends the sessions of the console: none that was signed out of since the backup is back', async () => {
+    const path = join(temporaryFolder(), 'a.db');
+    const file = join(temporaryFolder(), 'b.db');
+    const first = await startTestServer({ clock, databasePath: await putMigrated(path) });
+    const { secret } = await first.account();
+    const send = async (server: TestServer, method: string, path: string, given: Record<string, string>) =>
+      await fetch(`${server.url}/console/session${path}`, { method, headers: { origin: server.url, ...given } });
+    const signedIn = await send(first, 'POST', '', { authorization: `Bearer ${secret}` });
+    const cookie = signedIn.headers.get('set-cookie')?.split(';')[0] ?? '';
+    expect((await send(first, 'POST', '/token', { cookie })).status).toBe(201);
+    snapshot(path, file);
+    expect((await send(first, 'DELETE', '', { cookie })).status).toBe(204);
+    await first.close();
+    await restored(path, file);
+
+    const second = await start(path);
+    expect((await send(second, 'POST', '/token', { cookie })).status).toBe(401);
+  });
+
   longTest('gives each restoration an epoch of its own', async () => {
     const [path, file] = [await madeDatabase(), await madeBackup()];
     const epochOf = () => query(path, `SELECT value FROM meta WHERE name = 'epoch'`);

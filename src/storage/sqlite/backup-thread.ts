@@ -48,8 +48,8 @@ function check(path: string): undefined {
 }
 
 /**
- * Turns the copy of a backup into a database that can replace another one: checks it, migrates it, and gives its event
- * log a new epoch, so that cursors of the other one are refused.
+ * Turns the copy of a backup into a database that can replace another one: checks it, migrates it, gives its event log
+ * a new epoch, so that cursors of the other one are refused, and ends all sessions of the console.
  * @param backup the name by which the operator knows it
  */
 function prepare(path: string, backup: string): Prepared {
@@ -67,6 +67,7 @@ function prepare(path: string, backup: string): Prepared {
     const migrations = migrate(connection);
     const epoch = connection.prepare<[], string>(`SELECT value FROM meta WHERE name = 'epoch'`).pluck().get() ?? '';
     connection.prepare(`UPDATE meta SET value = lower(hex(randomblob(8))) WHERE name = 'epoch'`).run();
+    connection.exec('DELETE FROM sign_ins'); // somebody may have signed out since, from a machine that was stolen, say
     return { migrations, epoch };
   } finally {
     connection.close();

@@ -211,8 +211,9 @@ const cutOff = 'The response was cut off.';
 /** The statuses whose `Location` a client would follow. */
 const redirects: ReadonlySet<number> = new Set([301, 302, 303, 307, 308]);
 
-/** `Date.parse` alone takes nearly anything for a date, `-5` and `Foo 2099` too. */
-const httpDate = /^(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]*, \d\d[ -][A-Z][a-z][a-z][ -]\d\d(?:\d\d)? \d\d:\d\d:\d\d GMT$/;
+/** The three forms of RFC 9110, section 5.6.7. `Date.parse` alone takes nearly anything for a date, `-5` and `Foo 2099` too. */
+const httpDate =
+  /^(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)(?:[a-z]*, \d\d[ -][A-Z][a-z][a-z][ -]\d\d(?:\d\d)? \d\d:\d\d:\d\d GMT| [A-Z][a-z][a-z] [ \d]\d \d\d:\d\d:\d\d \d{4})$/;
 
 /**
  * Parses a `Retry-After` header (RFC 9110, section 10.2.3): seconds or a date.
@@ -221,7 +222,8 @@ const httpDate = /^(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]*, \d\d[ -][A-Z][a-z][a-z
 export function parseRetryAfter(header: string | undefined, nowMs: number): number | undefined {
   if (header === undefined) return undefined;
   if (/^\d+$/.test(header)) return Number(header) * 1_000;
-  const at = httpDate.test(header) ? Date.parse(header) : Number.NaN;
+  if (!httpDate.test(header)) return undefined;
+  const at = Date.parse(header.replace(/( GMT)?$/, ' GMT')); // the form of asctime names no zone
   return Number.isNaN(at) ? undefined : Math.max(0, at - nowMs);
 }
 
@@ -235,6 +237,10 @@ function describe(error: unknown): string {
   if (error instanceof AddressRefused) return `The URL ${error.message}.`;
   if (error instanceof errors.ConnectTimeoutError) return connectTimeout;
   if (error instanceof errors.HTTPParserError) return 'The response is not valid HTTP.';
+  // undici ends the connection there, and gives these errors the code of a connection that was closed.
+  if (error instanceof errors.SocketError && /^bad (response|upgrade)$/.test(error.message)) {
+    return 'The response was 100 or 101, which was not asked for.';
+  }
   const code = codeOf(error);
   const fallback = code.startsWith('ERR_SSL_') ? 'The TLS connection failed' : 'The request failed';
   return descriptions[code] ?? (code === '' ? `${fallback}.` : `${fallback} (${code}).`);

@@ -129,6 +129,8 @@ describe('Retry-After', () => {
   test.each([
     ['in seconds lengthens the wait', '3600', hourMs],
     ['as a date lengthens it', 'Sat, 21 Nov 2026 08:12:00 GMT', 2 * hourMs],
+    ['as a date of RFC 850 lengthens it', 'Saturday, 21-Nov-26 08:12:00 GMT', 2 * hourMs],
+    ['as a date of asctime lengthens it', 'Sat Nov 21 08:12:00 2026', 2 * hourMs],
     ['lengthens it to a day at most', '9999999999', dayMs],
     ['lengthens it to a day at most, however many digits it has', '9'.repeat(400), dayMs],
     ['lengthens it to a day at most, as a date', 'Fri, 31 Dec 2999 23:59:59 GMT', dayMs],

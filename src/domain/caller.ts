@@ -1,6 +1,6 @@
 import type { Account } from './accounts.ts';
 import type { Assignee } from './conversation-record.ts';
-import { DomainError } from './errors.ts';
+import { DomainError, pointer } from './errors.ts';
 import type { Author, LastMessage, Sender } from './message-record.ts';
 import type { Metadata } from './metadata.ts';
 
@@ -148,20 +148,25 @@ interface Seen {
 
 /**
  * Refuses what a caller that is bound to a visitor may not give.
- * @param allowed names of fields, those within another as `message.content`
- * @throws FORBIDDEN
+ * @param allowed names of fields, those within another as `message/content`
+ * @throws FORBIDDEN that names it
  */
 export function refuseOtherFields({ visitor }: Caller, given: object, allowed: readonly string[]): void {
-  if (visitor === undefined || hasOnly(given, allowed)) return;
-  const names = allowed.map((name) => `\`${name}\``).join(', ');
-  throw new DomainError('FORBIDDEN', `A token bound to a visitor may give nothing here but ${names}.`);
+  const other = visitor && otherField(given, allowed);
+  if (other === undefined) return;
+  throw new DomainError('FORBIDDEN', `A token bound to a visitor may not give \`${pointer(other).slice(1)}\` here.`);
 }
 
-function hasOnly(given: object, allowed: readonly string[], within = ''): boolean {
-  return Object.entries(given).every(([name, value]) => {
-    const path = `${within}${name}`;
-    if (value == null || allowed.includes(path)) return true;
-    const isOpened = allowed.some((each) => each.startsWith(`${path}.`));
-    return isOpened && (typeof value !== 'object' || hasOnly(value, allowed, `${path}.`));
-  });
+/** The path of the first field that is not allowed, if there is one. */
+function otherField(given: object, allowed: readonly string[], within: readonly string[] = []): string[] | undefined {
+  for (const [name, value] of Object.entries(given)) {
+    const path = [...within, name];
+    const joined = path.join('/');
+    if (value == null || allowed.includes(joined)) continue;
+    const isOpened = allowed.some((each) => each.startsWith(`${joined}/`));
+    if (!isOpened) return path;
+    const other = typeof value === 'object' ? otherField(value, allowed, path) : undefined;
+    if (other !== undefined) return other;
+  }
+  return undefined;
 }

@@ -352,7 +352,7 @@ export interface ChangedConversation<C = ListedConversation> {
 
 /** @throws FORBIDDEN */
 function newConversationBy(caller: Caller, given: { readonly message?: unknown }): object {
-  const ofMessage = messageFieldsOfVisitors.map((name) => `message.${name}`);
+  const ofMessage = messageFieldsOfVisitors.map((name) => `message/${name}`);
   refuseOtherFields(caller, given, ['subject', ...ofMessage, 'idempotencyKey']);
   const { message } = given;
   return typeof message === 'object' && message !== null ? { ...given, message: messageBy(caller, message) } : given;

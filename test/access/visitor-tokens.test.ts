@@ -446,6 +446,26 @@ describe('what is refused', () => {
   );
 });
 
+test('what a visitor’s page must not give is named, on both faces alike', async () => {
+  const detailOf = async ({ rest: [method, path, body], graphql }: Attempt) => {
+    const [{ body: problem }, { errors }] = await Promise.all([ada.rest(method, path, { body }), ada.graphql(graphql)]);
+    expect(errors).toMatchObject([{ message: problem.detail, extensions: { code: problem.code } }]);
+    return problem.detail;
+  };
+  expect(
+    await detailOf({
+      rest: ['GET', '/conversations?limit=1&tags=secret'],
+      graphql: '{ conversations(first: 1, tags: ["secret"]) { totalCount } }',
+    }),
+  ).toBe('A token bound to a visitor may not give `tags` here.');
+  expect(
+    await detailOf({
+      rest: ['POST', '/conversations', { message: { content: 'Hello', metadata: {} } }],
+      graphql: give('createConversation', 'message: { content: "Hello", metadata: {} }'),
+    }),
+  ).toBe('A token bound to a visitor may not give `message/metadata` here.');
+});
+
 describe('a conversation that a visitor starts', () => {
   test('may say that what it must not set is null, as if it were left out', async () => {
     const message = { content: 'Hello', sender: 'visitor', author: null, metadata: null };

@@ -136,6 +136,9 @@ export const maxFaults = 100;
 /** The detail of the fault that a field is unknown. */
 export const unknownField = 'is not a known field';
 
+/** The detail of the fault that a field is not there. */
+export const missingField = 'is required';
+
 export interface ErrorFacts {
   /** The faults of the input, for `VALIDATION_FAILED`. */
   readonly faults?: readonly Fault[];

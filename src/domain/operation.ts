@@ -5,6 +5,7 @@ import {
   type ErrorCode,
   type Fault,
   maxFaults,
+  missingField,
   quoting,
   type Text,
   unknownField,
@@ -237,7 +238,7 @@ function faultsOf(issue: z.core.$ZodIssue): Fault[] {
 
 function detailOf(issue: z.core.$ZodIssue): Text {
   if (issue.code === 'custom') return (issue.params?.['detail'] as Text | undefined) ?? issue.message;
-  if (issue.input === undefined) return 'is required';
+  if (issue.input === undefined) return missingField;
   if (issue.code === 'invalid_type') return `must be ${typeNames[issue.expected] ?? issue.expected}`;
   if (issue.code === 'invalid_value') return quoting`must be one of ${issue.values.map(String)}`;
   return issue.message;

@@ -1,5 +1,5 @@
 import * as z from 'zod';
-import { DomainError, type Fault, maxFaults, unknownField, validationFailed } from '../domain/errors.ts';
+import { DomainError, type Fault, maxFaults, missingField, unknownField, validationFailed } from '../domain/errors.ts';
 import { parametersOf } from '../http/query.ts';
 import { fieldsInHeaders, headerOf } from './headers.ts';
 import type { Route } from './routes.ts';
@@ -132,8 +132,11 @@ export function namingSources(
   const { faults } = error.facts;
   if (faults === undefined) return error;
   const inQuery = route.body === 'none' ? fieldsOf(route) : undefined;
+  // A parameter that is given, and cannot be read, is not missing.
+  const isGiven = (name: unknown) => found.some(({ parameter }) => parameter === name);
+  const actual = faults.filter(({ path: [name], detail }) => detail !== missingField || !isGiven(name));
   return validationFailed(
-    faults.map((fault) => {
+    actual.map((fault) => {
       if (found.includes(fault)) return fault;
       const name = String(fault.path[0] ?? ''); // the top-level field
       const header = headerOf(name, inHeaders);

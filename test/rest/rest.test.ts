@@ -203,6 +203,11 @@ describe('every error is a problem of RFC 9457', () => {
     },
     {
       code: 'VALIDATION_FAILED',
+      send: () => client.rest('GET', '/search?q=%FF'), // it is given, so it is not also missing
+      errors: [{ parameter: 'q', detail: 'is not percent-encoded UTF-8' }],
+    },
+    {
+      code: 'VALIDATION_FAILED',
       send: () => client.rest('GET', `/conversations?${Array.from({ length: 150 }, (_, n) => `x${n}=`).join('&')}`),
       errors: Array.from({ length: 100 }, (_, n) => ({
         parameter: `x${n}`,

@@ -82,8 +82,8 @@ export interface ConnectionOptions {
 }
 
 /** What a statement may take, to which the answer's way is added: when it is not there by then, the connection is given up. */
-export const defaultStatementTimeoutMs = 10_000;
-export const answerGraceMs = 3_000;
+const defaultStatementTimeoutMs = 10_000;
+const answerGraceMs = 3_000;
 
 /** What is under way may take this long when a connection is closed. */
 export const closeMs = 5_000;
@@ -244,7 +244,7 @@ function literalOf(value: unknown): string {
  * next for its own: somebody would read what another one has asked for. So it is not to know that it was prepared, once
  * it is sent. `isUseless` says what to do then.
  */
-export async function ask(client: Client, text: string, values: readonly unknown[], prepares = true): Promise<Answer> {
+async function ask(client: Client, text: string, values: readonly unknown[], prepares = true): Promise<Answer> {
   const onexecute = (): boolean => {
     (query as unknown as { prepared: boolean }).prepared = false;
     return true;
@@ -260,9 +260,64 @@ export async function ask(client: Client, text: string, values: readonly unknown
   return await query;
 }
 
+/**
+ * A connection that is made again when it is lost, by another client: what one that has lost its connection was about to send
+ * would keep it from sending anything on the next.
+ */
+export class Connection {
+  readonly #options: ConnectionOptions;
+  readonly #onLoss: (cause: unknown) => void;
+  readonly #connect: () => Client;
+  #client: Client;
+  #isClosing = false;
+
+  /**
+   * @param onLoss called when it is given up, before anything learns of it, with what a statement has failed with, if that is
+   *   why: see `isUseless`
+   */
+  constructor(url: string, options: ConnectionOptions, onLoss: (cause: unknown) => void) {
+    this.#options = options;
+    this.#onLoss = onLoss;
+    this.#connect = () => {
+      const client = connect(url, options, () => this.#giveUp(client));
+      return client;
+    };
+    this.#client = this.#connect();
+  }
+
+  async ask(text: string, values: readonly unknown[], isKept: boolean): Promise<Answer> {
+    const { onStatement, prepares = true, statementTimeoutMs = defaultStatementTimeoutMs } = this.#options;
+    onStatement?.(text);
+    const client = this.#client;
+    // Where the network swallows everything, nobody would say so for minutes.
+    const timer = setTimeout(() => this.#giveUp(client), statementTimeoutMs + answerGraceMs);
+    try {
+      return await ask(client, text, values, prepares && isKept);
+    } catch (error) {
+      if (isUseless(error)) this.#giveUp(client, error);
+      throw error;
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  async close(): Promise<void> {
+    this.#isClosing = true;
+    await this.#client.finish(closeMs);
+  }
+
+  /** Makes a new connection, and ends the present one, which rejects what still waits for it, unless it is answered soon. */
+  #giveUp(client: Client, cause?: unknown): void {
+    if (client !== this.#client || this.#isClosing) return;
+    this.#onLoss(cause);
+    this.#client = this.#connect();
+    void client.finish(cause === undefined ? 0 : answerGraceMs);
+  }
+}
+
 /** A connection of the pool, and how many statements wait for their answers on it. */
 interface Slot {
-  client: Client;
+  readonly connection: Connection;
   waiting: number;
   readonly waitingOf: Map<string, number>;
 }
@@ -273,35 +328,27 @@ interface Slot {
  * long; on those, any number of its statements can be on their way.
  */
 export class Pool implements Queries {
-  readonly #options: ConnectionOptions;
   readonly #slots: readonly Slot[];
   readonly #mostOfAccount: number;
-  readonly #connect: (slot: Slot) => Client;
-  #isClosing = false;
+  readonly #isProxied: boolean;
   #losses = 0;
 
   constructor(url: string, max: number, given: ConnectionOptions) {
+    this.#isProxied = given.isProxied === true;
+    this.#mostOfAccount = Math.ceil(max / 2);
     // Outside transactions, a proxy passes on a connection as soon as a statement is answered. What was sent behind it, and
     // is not complete yet, would be answered to somebody else.
-    const options = { ...given, pipelines: !given.isProxied };
-    this.#options = options;
-    this.#mostOfAccount = Math.ceil(max / 2);
-    this.#connect = (slot) => {
-      const client = connect(url, options, () => {
-        this.#losses++;
-        this.#giveUp(slot, client);
-      });
-      return client;
-    };
-    this.#slots = Array.from({ length: max }, () => {
-      const slot = { waiting: 0, waitingOf: new Map<string, number>() } as Slot;
-      slot.client = this.#connect(slot);
-      return slot;
-    });
+    const options = { ...given, pipelines: !this.#isProxied };
+    const onLoss = (): void => void this.#losses++;
+    this.#slots = Array.from({ length: max }, () => ({
+      connection: new Connection(url, options, onLoss),
+      waiting: 0,
+      waitingOf: new Map(),
+    }));
   }
 
   get losses(): number | undefined {
-    return this.#options.isProxied ? undefined : this.#losses; // a proxy keeps its own connections
+    return this.#isProxied ? undefined : this.#losses; // a proxy keeps its own connections
   }
 
   async query(text: string, values: readonly unknown[], isKept = true, accountId?: string): Promise<Answer> {
@@ -332,25 +379,15 @@ export class Pool implements Queries {
   advanceLog(): undefined {}
 
   async close(): Promise<void> {
-    this.#isClosing = true;
-    await Promise.all(this.#slots.map(({ client }) => client.finish(closeMs)));
+    await Promise.all(this.#slots.map(({ connection }) => connection.close()));
   }
 
   async #ask(text: string, values: readonly unknown[], isKept: boolean, accountId = ''): Promise<Answer> {
-    const { onStatement, prepares = true, statementTimeoutMs = defaultStatementTimeoutMs } = this.#options;
-    onStatement?.(text);
     const slot = this.#slotFor(accountId);
-    const { client } = slot;
     count(slot, accountId, 1);
-    // Where the network swallows everything, nobody would say so for minutes.
-    const timer = setTimeout(() => this.#giveUp(slot, client), statementTimeoutMs + answerGraceMs);
     try {
-      return await ask(client, text, values, prepares && isKept);
-    } catch (error) {
-      if (isUseless(error)) this.#giveUp(slot, client, answerGraceMs);
-      throw error;
+      return await slot.connection.ask(text, values, isKept);
     } finally {
-      clearTimeout(timer);
       count(slot, accountId, -1);
     }
   }
@@ -360,17 +397,6 @@ export class Pool implements Queries {
     const own = this.#slots.filter(({ waitingOf }) => waitingOf.has(accountId));
     const open = accountId !== '' && own.length >= this.#mostOfAccount ? own : this.#slots;
     return open.reduce((least, slot) => (slot.waiting < least.waiting ? slot : least));
-  }
-
-  /**
-   * Makes a new connection, and ends the present one, which rejects what still waits for it. A client that has lost one is not
-   * used again, either: what it was about to send would keep it from sending anything on the next.
-   * @param graceMs how long its answers may take
-   */
-  #giveUp(slot: Slot, client: Client, graceMs = 0): void {
-    if (client !== slot.client || this.#isClosing) return;
-    slot.client = this.#connect(slot);
-    void client.finish(graceMs);
   }
 }
 

@@ -2,19 +2,14 @@ import { unavailable } from '../errors.ts';
 import { Touches } from './commit-watch.ts';
 import {
   type Answer,
-  answerGraceMs,
-  ask,
-  type Client,
+  Connection,
   type ConnectionOptions,
-  closeMs,
-  connect,
-  defaultStatementTimeoutMs,
   type Queries,
   type RowsText,
   type RowValue,
   timeoutsOf,
 } from './connections.ts';
-import { isInFailed, isUseless } from './errors.ts';
+import { isInFailed } from './errors.ts';
 import { explainNewer, isNotNewer } from './migrate.ts';
 import { arrayOf } from './statements.ts';
 
@@ -26,14 +21,12 @@ import { arrayOf } from './statements.ts';
  * That takes two more statements for each change. In any other transaction all is lost when a statement fails.
  */
 export class Session implements Queries {
-  readonly #connect: () => Client;
-  #client: Client;
+  readonly #connection: Connection;
   readonly #options: ConnectionOptions;
   /** Why nothing of this transaction can be committed. */
   #failure: unknown;
   #isOpen = false;
   #isCareful = false;
-  #isClosing = false;
   #losses = 0;
   /** Rows that wait to be written, by the statement that does. */
   readonly #rows = new Map<RowsText, (readonly RowValue[])[]>();
@@ -51,11 +44,7 @@ export class Session implements Queries {
 
   constructor(url: string, options: ConnectionOptions) {
     this.#options = options;
-    this.#connect = () => {
-      const client = connect(url, options, () => this.#giveUp(client));
-      return client;
-    };
-    this.#client = this.#connect();
+    this.#connection = new Connection(url, options, (cause) => this.#onLoss(cause));
   }
 
   /** Whether its transaction can still be used. */
@@ -180,8 +169,7 @@ export class Session implements Queries {
   }
 
   async close(): Promise<void> {
-    this.#isClosing = true;
-    await this.#client.finish(closeMs);
+    await this.#connection.close();
   }
 
   get losses(): number | undefined {
@@ -213,23 +201,12 @@ export class Session implements Queries {
     this.#logEnds.set(accountId, sequence);
   }
 
-  #onLoss(): void {
+  #onLoss(cause: unknown): void {
     this.#losses++;
     if (!this.#isOpen) return;
-    this.#failure ??= unavailable('The connection to the storage was lost.');
+    this.#failure ??= cause ?? unavailable('The connection to the storage was lost.');
     this.#isOpen = false;
     this.#lose(this.#failure);
-  }
-
-  /**
-   * Ends a connection, which rejects what waits for it, and makes another. A client that has lost one is not used again,
-   * either: what it was about to send would keep it from sending anything on the next.
-   */
-  #giveUp(client: Client): void {
-    if (client !== this.#client || this.#isClosing) return;
-    this.#onLoss();
-    this.#client = this.#connect();
-    void client.finish(0);
   }
 
   /** Sends the rows that wait, before the next statement. */
@@ -267,23 +244,8 @@ export class Session implements Queries {
     }
   }
 
-  async #tell(text: string, values: readonly unknown[] = [], isKept = true): Promise<Answer> {
-    const { onStatement, prepares = true, statementTimeoutMs = defaultStatementTimeoutMs } = this.#options;
-    onStatement?.(text);
-    const client = this.#client;
-    // Where the network swallows everything, nobody would say so for minutes.
-    const timer = setTimeout(() => this.#giveUp(client), statementTimeoutMs + answerGraceMs);
-    try {
-      return await ask(client, text, values, prepares && isKept);
-    } catch (error) {
-      if (isUseless(error)) {
-        this.#failure ??= error;
-        this.#giveUp(client);
-      }
-      throw error;
-    } finally {
-      clearTimeout(timer);
-    }
+  #tell(text: string, values: readonly unknown[] = [], isKept = true): Promise<Answer> {
+    return this.#connection.ask(text, values, isKept);
   }
 
   /** The answer; if it is an error, the transaction cannot be committed. */

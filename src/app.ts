@@ -12,12 +12,13 @@ import { LiveLog } from './events/live-log.ts';
 import { Documents } from './graphql/documents.ts';
 import { maxAnsweredBatch } from './graphql/limits.ts';
 import { NamedDocuments } from './graphql/named-documents.ts';
+import type { GraphQLParts } from './graphql/parts.ts';
 import { useGraphQL } from './graphql/plugin.ts';
 import { schema } from './graphql/schema.ts';
 import { attachSocket } from './graphql/socket/server.ts';
 import { refusedForRoom } from './http/no-room.ts';
 import { RequestOfNode } from './http/node-request.ts';
-import { type ServerContext, useRequestContext } from './http/plugin.ts';
+import { type FaceParts, type ServerContext, useRequestContext } from './http/plugin.ts';
 import { RequestLog } from './http/request-log.ts';
 import { Responder } from './http/respond.ts';
 import { type ConnectionTimings, defaultTimings } from './http/timings.ts';
@@ -134,15 +135,16 @@ export function buildApp(options: AppOptions): App {
   const responder = new Responder({ log, requestLog, telemetry: metrics, unsent });
   const documents = new Documents(schema);
   const named = new NamedDocuments(ports, documents);
-  const common = { admission, sessions, timings, requestLog, responder };
+  const parts: FaceParts = { admission, sessions, timings, log, requestLog, responder, telemetry: metrics };
+  const graphql: GraphQLParts = { ...parts, documents, named };
   const yoga = createYoga<ServerContext>({
     schema,
     plugins: [
       useRequestContext(origins, responder),
-      useMcp(ports, { ...common, bindings: routes }),
-      useSignIn(ports, { ...common, origins, publicUrl }),
-      useRest(ports, { ...common, log, probes, publicUrl, routes }),
-      useGraphQL(ports, { ...common, documents, named, telemetry: metrics }),
+      useMcp(ports, { ...parts, bindings: routes }),
+      useSignIn(ports, { ...parts, origins, publicUrl }),
+      useRest(ports, { ...parts, probes, publicUrl, routes }),
+      useGraphQL(ports, graphql),
     ],
     fetchAPI: { Request: RequestOfNode },
     batching: { limit: maxAnsweredBatch }, // it would refuse more than ten in its own way
@@ -166,20 +168,7 @@ export function buildApp(options: AppOptions): App {
     sessions,
     liveLog,
     webhooks,
-    attachSocket: (server) =>
-      attachSocket(server, ports, {
-        documents,
-        named,
-        admission,
-        origins,
-        sessions,
-        timings,
-        telemetry: metrics,
-        unsent,
-        log,
-        requestLog,
-        onError,
-      }),
+    attachSocket: (server) => attachSocket(server, ports, { ...graphql, origins, unsent, onError }),
     async preload() {
       await tokens.load();
     },

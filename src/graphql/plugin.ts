@@ -6,31 +6,27 @@ import {
   validateSubscriptionArgs,
 } from 'graphql';
 import { type GraphQLParams, type Plugin, processRegularResult } from 'graphql-yoga';
-import type { Admission } from '../access/admission.ts';
-import type { Sessions } from '../access/sessions.ts';
 import type { Caller } from '../domain/caller.ts';
 import { DomainError } from '../domain/errors.ts';
-import type { Ports, Telemetry } from '../domain/ports.ts';
+import type { Ports } from '../domain/ports.ts';
 import { pageReply } from '../http/page.ts';
 import { answered, type ServerContext } from '../http/plugin.ts';
 import type { RequestContext } from '../http/request-context.ts';
-import type { RequestLog } from '../http/request-log.ts';
-import type { Reply, Responder } from '../http/respond.ts';
-import type { ConnectionTimings } from '../http/timings.ts';
+import type { Reply } from '../http/respond.ts';
 import { acceptsStream, wantsPage, withoutWeights } from './accept.ts';
 import { AnswerBudget, maxEventBytes } from './answer-budget.ts';
 import { BatchTurns } from './batch-turns.ts';
 import type { GraphQLContext } from './builder.ts';
 import { type ContextOptions, OperationContext } from './context.ts';
 import { withCost } from './cost.ts';
-import type { Documents, PreparedDocument } from './documents.ts';
+import type { PreparedDocument } from './documents.ts';
 import { type Envelope, envelopeOf } from './envelope.ts';
 import { resultReply } from './errors.ts';
 import { explorerPage, hasExplorer } from './explorer-page.ts';
 import { paramsOfQuery } from './get-params.ts';
 import { maxAnsweredBatch, maxBatch } from './limits.ts';
 import { Loaders } from './loaders.ts';
-import type { NamedDocuments } from './named-documents.ts';
+import type { GraphQLParts } from './parts.ts';
 import { presentResult } from './present.ts';
 import { asGraphQLError, dropExtraParams, enterRoom, judge, ready, run, type Verdict } from './requests.ts';
 import { answerSingleOperations } from './single-operation.ts';
@@ -65,26 +61,13 @@ interface JudgedOperation {
   readonly verdict: Verdict;
 }
 
-interface GraphQLOptions {
-  readonly documents: Documents;
-  readonly named: NamedDocuments;
-  readonly admission: Admission;
-  readonly responder: Responder;
-  readonly sessions: Sessions;
-  readonly timings: ConnectionTimings;
-  readonly requestLog: RequestLog;
-  readonly telemetry: Telemetry;
-}
-
 /**
  * GraphQL over HTTP at `/graphql`, with the same admission as REST. The most common requests are answered in `onRequest`;
  * the other hooks are for batches, GET, subscriptions and whatever else Yoga has to look at.
  */
-export function useGraphQL(
-  ports: Ports,
-  { documents, named, admission, responder, sessions, timings, requestLog, telemetry }: GraphQLOptions,
-): Plugin<GraphQLContext, YogaContext> {
-  const answerSingle = answerSingleOperations(ports, { named, admission, timings, requestLog, telemetry });
+export function useGraphQL(ports: Ports, parts: GraphQLParts): Plugin<GraphQLContext, YogaContext> {
+  const { documents, named, admission, responder, sessions, timings, requestLog, telemetry } = parts;
+  const answerSingle = answerSingleOperations(ports, parts);
 
   /** The parameters of a request as they were sent, or a list of them. */
   async function parseRequest(http: RequestContext): Promise<unknown> {

@@ -1,8 +1,7 @@
 import type { GraphQLError } from 'graphql';
 import type { DomainError, ErrorCode } from '../domain/errors.ts';
-import type { Telemetry } from '../domain/ports.ts';
+import type { FaceParts } from '../http/plugin.ts';
 import type { RequestContext } from '../http/request-context.ts';
-import type { RequestLog } from '../http/request-log.ts';
 import { isUncounted } from './context.ts';
 import { presentError } from './errors.ts';
 import { asGraphQLError } from './requests.ts';
@@ -17,7 +16,7 @@ interface Result {
 export function presentResult<R extends Result>(
   result: R,
   http: RequestContext,
-  { requestLog, telemetry }: { readonly requestLog: RequestLog; readonly telemetry: Telemetry },
+  { requestLog, telemetry }: Pick<FaceParts, 'requestLog' | 'telemetry'>,
 ): R {
   const { errors } = result;
   if (errors === undefined) return result;

@@ -1,27 +1,16 @@
 import { type ExecutionResult, getOperationAST } from 'graphql';
-import type { Admission } from '../access/admission.ts';
-import type { Ports, Telemetry } from '../domain/ports.ts';
+import type { Ports } from '../domain/ports.ts';
 import type { RequestContext } from '../http/request-context.ts';
-import type { RequestLog } from '../http/request-log.ts';
 import type { Reply } from '../http/respond.ts';
-import type { ConnectionTimings } from '../http/timings.ts';
 import { scheduler } from '../runtime/scheduler.ts';
 import { AnswerBudget } from './answer-budget.ts';
 import { OperationContext } from './context.ts';
 import { withCost } from './cost.ts';
 import { envelopeOf } from './envelope.ts';
 import { type MediaType, resultReply } from './errors.ts';
-import type { NamedDocuments } from './named-documents.ts';
+import type { GraphQLParts } from './parts.ts';
 import { presentResult } from './present.ts';
 import { asGraphQLError, dropExtraParams, inRoom, judge, run } from './requests.ts';
-
-interface SingleOperationOptions {
-  readonly named: NamedDocuments;
-  readonly admission: Admission;
-  readonly timings: ConnectionTimings;
-  readonly telemetry: Telemetry;
-  readonly requestLog: RequestLog;
-}
 
 /**
  * Answers the most common request, one query or mutation by POST, with the functions that Yoga's hooks call for all
@@ -32,7 +21,7 @@ interface SingleOperationOptions {
  */
 export function answerSingleOperations(
   ports: Ports,
-  { named, admission, timings, telemetry, requestLog }: SingleOperationOptions,
+  { named, admission, timings, telemetry, requestLog }: GraphQLParts,
 ): (http: RequestContext) => Promise<Reply | undefined> {
   /** Undefined for a batch, a subscription, and a document without the operation to run. */
   async function replyTo(

@@ -1,8 +1,25 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Plugin } from 'graphql-yoga';
+import type { Logger } from 'pino';
+import type { Admission } from '../access/admission.ts';
 import { isPreflight, type Origins, preflightHeaders } from '../access/origins.ts';
+import type { Sessions } from '../access/sessions.ts';
+import type { Telemetry } from '../domain/ports.ts';
 import { RequestContext } from './request-context.ts';
+import type { RequestLog } from './request-log.ts';
 import type { Responder } from './respond.ts';
+import type { ConnectionTimings } from './timings.ts';
+
+/** What every face is made of, besides the ports of its operations. */
+export interface FaceParts {
+  readonly admission: Admission;
+  readonly sessions: Sessions;
+  readonly timings: ConnectionTimings;
+  readonly log: Logger;
+  readonly requestLog: RequestLog;
+  readonly responder: Responder;
+  readonly telemetry: Telemetry;
+}
 
 /** What Yoga passes to the hooks of its plugins with each request. */
 export interface ServerContext {

@@ -1,21 +1,18 @@
-import type { Admission } from '../access/admission.ts';
 import type { Caller } from '../domain/caller.ts';
 import { DomainError } from '../domain/errors.ts';
 import type { Ports } from '../domain/ports.ts';
+import type { FaceParts } from '../http/plugin.ts';
 import { problemReply } from '../http/problem.ts';
 import type { RequestContext } from '../http/request-context.ts';
-import type { RequestLog } from '../http/request-log.ts';
 import type { Handler } from './protocol.ts';
 import { callTool, type Tool, toolsFor } from './tools.ts';
 
 /** Errors of the whole request, as at the door: waiting or another credential may help, a model cannot. */
 const ofRequest: readonly string[] = ['UNAUTHENTICATED', 'UNAVAILABLE'];
 
-export interface ExchangeOptions {
+export interface ExchangeOptions extends Pick<FaceParts, 'admission' | 'requestLog'> {
   readonly tools: ReadonlyMap<string, Tool>;
   readonly ports: Ports;
-  readonly admission: Pick<Admission, 'refuseLate'>;
-  readonly requestLog: RequestLog;
 }
 
 /** One request of an admitted caller, and what its message has come to. */

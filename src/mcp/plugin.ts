@@ -1,12 +1,10 @@
-import type { Admission } from '../access/admission.ts';
 import { isBound, refuseTrustedOnly } from '../domain/caller.ts';
 import { DomainError } from '../domain/errors.ts';
 import type { Ports } from '../domain/ports.ts';
-import { answered, type HttpPlugin } from '../http/plugin.ts';
+import { answered, type FaceParts, type HttpPlugin } from '../http/plugin.ts';
 import { problemReply } from '../http/problem.ts';
 import type { RequestContext } from '../http/request-context.ts';
-import type { RequestLog } from '../http/request-log.ts';
-import type { Reply, Responder } from '../http/respond.ts';
+import type { Reply } from '../http/respond.ts';
 import { lazily } from '../runtime/lazily.ts';
 import { version } from '../version.ts';
 import { Exchange, type ExchangeOptions } from './exchange.ts';
@@ -25,10 +23,7 @@ const description = {
   instructions: `Conversations between the visitors of a site and its agents, with messages, leads, events and statistics. ${markInWords} An error is a problem (RFC 9457) with a \`code\`; the same operations are described at /docs.`,
 };
 
-export interface McpOptions {
-  readonly admission: Admission;
-  readonly responder: Responder;
-  readonly requestLog: RequestLog;
+interface McpOptions extends FaceParts {
   readonly bindings: readonly Binding[];
 }
 

@@ -1,4 +1,3 @@
-import type { Admission } from '../access/admission.ts';
 import type { Origins } from '../access/origins.ts';
 import { DomainError } from '../domain/errors.ts';
 import type { Ports } from '../domain/ports.ts';
@@ -7,11 +6,10 @@ import { timestamp } from '../domain/time.ts';
 import { createToken } from '../domain/tokens.ts';
 import { announcesBody } from '../http/body.ts';
 import { publicPathOf } from '../http/page.ts';
-import { answered, type HttpPlugin } from '../http/plugin.ts';
+import { answered, type FaceParts, type HttpPlugin } from '../http/plugin.ts';
 import { problemReply } from '../http/problem.ts';
 import type { RequestContext } from '../http/request-context.ts';
-import type { RequestLog } from '../http/request-log.ts';
-import type { Reply, Responder } from '../http/respond.ts';
+import type { Reply } from '../http/respond.ts';
 
 // The service's own pages ask for an API key once. They get a cookie in its place, which no script can read and which
 // gives out short-lived tokens; these are what the pages call with, and keep in memory alone.
@@ -21,11 +19,8 @@ const cookieName = 'conversation_console';
 /** 256 bits in base64url. */
 const secretForm = /^[\w-]{43}$/;
 
-export interface SignInOptions {
-  readonly admission: Admission;
+interface SignInOptions extends FaceParts {
   readonly origins: Origins;
-  readonly responder: Responder;
-  readonly requestLog: RequestLog;
   readonly publicUrl?: string | undefined;
 }
 

@@ -1,7 +1,4 @@
-import type { Logger } from 'pino';
 import { addRoute, createRouter, findRoute } from 'rou3';
-import type { Admission } from '../access/admission.ts';
-import type { Sessions } from '../access/sessions.ts';
 import { type Caller, refuseTrustedOnly } from '../domain/caller.ts';
 import { DomainError } from '../domain/errors.ts';
 import type { EventSubscription } from '../domain/events.ts';
@@ -11,12 +8,10 @@ import { enterAnswerRoom } from '../http/answer-room.ts';
 import { announcesBody } from '../http/body.ts';
 import { isKnown } from '../http/entity-tags.ts';
 import { pageReply, publicPathOf } from '../http/page.ts';
-import { answered, type HttpPlugin } from '../http/plugin.ts';
+import { answered, type FaceParts, type HttpPlugin } from '../http/plugin.ts';
 import { problemReply } from '../http/problem.ts';
 import type { RequestContext } from '../http/request-context.ts';
-import type { RequestLog } from '../http/request-log.ts';
-import type { Reply, Responder } from '../http/respond.ts';
-import type { ConnectionTimings } from '../http/timings.ts';
+import type { Reply } from '../http/respond.ts';
 import { eventStreamHeaders, openEventStream } from './event-stream.ts';
 import { inputOfHeaders } from './headers.ts';
 import { type InputReader, inputReader, namingSources } from './input.ts';
@@ -35,13 +30,7 @@ interface Target {
 /** The targets of one path, by method. */
 type Methods = Map<string, Target>;
 
-interface RestOptions {
-  readonly admission: Admission;
-  readonly sessions: Sessions;
-  readonly timings: ConnectionTimings;
-  readonly log: Logger;
-  readonly requestLog: RequestLog;
-  readonly responder: Responder;
+interface RestOptions extends FaceParts {
   readonly probes: Probes;
   /** The URL at which clients reach the service; used for its documentation and its links. */
   readonly publicUrl?: string | undefined;
@@ -178,11 +167,10 @@ function decodeParams(params: Record<string, string> | undefined): Record<string
   }
 }
 
-interface ReplyOptions {
+interface ReplyOptions extends Pick<FaceParts, 'admission'> {
   readonly http: RequestContext;
   readonly caller: Caller;
   readonly replayed: boolean;
-  readonly admission: Pick<Admission, 'whileValid'>;
 }
 
 /** @param makeAnswer called unless the client has the current version already */

@@ -1,17 +1,16 @@
 import { isDeepStrictEqual } from 'node:util';
 import { type ExecutionResult, type GraphQLError, getOperationAST } from 'graphql';
 import type { SubscribePayload } from 'graphql-ws';
-import { type Admission, refuseGone } from '../../access/admission.ts';
+import { refuseGone } from '../../access/admission.ts';
 import type { Charge } from '../../access/rate-limit.ts';
 import type { Caller } from '../../domain/caller.ts';
 import { DomainError } from '../../domain/errors.ts';
-import type { Ports, Telemetry } from '../../domain/ports.ts';
-import type { ConnectionTimings } from '../../http/timings.ts';
+import type { Ports } from '../../domain/ports.ts';
 import { AnswerBudget } from '../answer-budget.ts';
 import { type ContextOptions, OperationContext } from '../context.ts';
 import { envelopeOf } from '../envelope.ts';
 import { noOperation } from '../errors.ts';
-import type { NamedDocuments } from '../named-documents.ts';
+import type { GraphQLParts } from '../parts.ts';
 import { asGraphQLError, dropExtraParams, inRoom, judge, run } from '../requests.ts';
 import type { SocketState } from './client-socket.ts';
 import type { SubscriptionArgs } from './fan-out.ts';
@@ -25,28 +24,21 @@ export interface SocketArgs extends SubscriptionArgs {
 /** Whether an operation runs, and with what, or the errors that it is refused with. */
 export type OperationOrErrors = SocketArgs | readonly GraphQLError[];
 
-export interface OperationOptions {
-  readonly named: NamedDocuments;
-  readonly admission: Admission;
-  readonly timings: ConnectionTimings;
-  readonly telemetry: Telemetry;
-}
-
 /** Admits and prepares the operations that clients ask for by `subscribe` messages. */
 export class SocketOperations {
   readonly #ports: Ports;
-  readonly #options: OperationOptions;
+  readonly #parts: GraphQLParts;
   readonly #onCall: ContextOptions['onCall'];
 
-  constructor(ports: Ports, options: OperationOptions) {
+  constructor(ports: Ports, parts: GraphQLParts) {
     this.#ports = ports;
-    this.#options = options;
-    this.#onCall = (...call) => options.telemetry.called('socket', ...call);
+    this.#parts = parts;
+    this.#onCall = (...call) => parts.telemetry.called('socket', ...call);
   }
 
   /** Charges an operation as one request and checks it. A refused one leaves the socket open. */
   async admit(state: SocketState, id: string, payload: SubscribePayload): Promise<OperationOrErrors> {
-    const { admission } = this.#options;
+    const { admission } = this.#parts;
     try {
       // What would be refused does not wait for capacity, where it would hold up the requests of others.
       const waiting = await this.#callerOf(state);
@@ -96,7 +88,7 @@ export class SocketOperations {
   /** Looks at the credential again right before an operation runs: another process may just have revoked it. */
   async #refuseEnded(state: SocketState, caller: Caller): Promise<void> {
     try {
-      await this.#options.admission.refuseEnded(caller);
+      await this.#parts.admission.refuseEnded(caller);
     } catch (error) {
       if (error instanceof DomainError && error.code === 'UNAUTHENTICATED') state.socket.endSession('credential');
       throw error;
@@ -110,7 +102,7 @@ export class SocketOperations {
     id: string,
     payload: SubscribePayload,
   ): Promise<OperationOrErrors> {
-    const { named, admission, timings } = this.#options;
+    const { named, admission, timings } = this.#parts;
     const { socket } = state;
     const envelope = envelopeOf(payload);
     const { operationName, variableValues } = envelope;

@@ -1,22 +1,19 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { ExecutionResult, GraphQLError, GraphQLFormattedError } from 'graphql';
 import type { Context, ServerOptions } from 'graphql-ws';
-import type { Logger } from 'pino';
-import type { Admission } from '../../access/admission.ts';
-import type { Sessions } from '../../access/sessions.ts';
 import type { Caller } from '../../domain/caller.ts';
 import { DomainError, type ErrorCode, internal, isTrouble } from '../../domain/errors.ts';
-import type { Ports, Telemetry } from '../../domain/ports.ts';
+import type { Ports } from '../../domain/ports.ts';
+import type { FaceParts } from '../../http/plugin.ts';
 import { requestIdOf } from '../../http/request-context.ts';
-import type { RequestLog } from '../../http/request-log.ts';
 import { scheduler } from '../../runtime/scheduler.ts';
 import { isUncounted } from '../context.ts';
-import type { Documents } from '../documents.ts';
 import { domainErrorOf, presentError } from '../errors.ts';
+import type { GraphQLParts } from '../parts.ts';
 import { asGraphQLError } from '../requests.ts';
 import { closeCodes, type SocketState } from './client-socket.ts';
 import { FanOut } from './fan-out.ts';
-import { type OperationOptions, type OperationOrErrors, type SocketArgs, SocketOperations } from './operations.ts';
+import { type OperationOrErrors, type SocketArgs, SocketOperations } from './operations.ts';
 
 /** The codes that operations are refused with before they are charged. */
 const unchargedCodes: ReadonlySet<ErrorCode> = new Set(['RATE_LIMITED', 'UNAUTHENTICATED', 'UNAVAILABLE']);
@@ -24,23 +21,15 @@ const unchargedCodes: ReadonlySet<ErrorCode> = new Set(['RATE_LIMITED', 'UNAUTHE
 /** What `connection_init` may carry. */
 export type ConnectionParams = Record<string, unknown>;
 
-export interface ProtocolOptions extends OperationOptions {
-  readonly documents: Documents;
-  readonly sessions: Sessions;
-  readonly log: Logger;
-  readonly requestLog: RequestLog;
-}
-
 /** The hooks of graphql-ws: authentication at `connection_init`, admission and charging at every `subscribe`. */
-export function protocolOptions(ports: Ports, options: ProtocolOptions): ServerOptions<ConnectionParams, SocketState> {
-  const { admission, sessions, telemetry, log, requestLog } = options;
-  const fanOut = new FanOut(options.documents);
-  const reports = new SocketReports(telemetry, log, requestLog);
-  const operations = new SocketOperations(ports, options);
+export function protocolOptions(ports: Ports, parts: GraphQLParts): ServerOptions<ConnectionParams, SocketState> {
+  const fanOut = new FanOut(parts.documents);
+  const reports = new SocketReports(parts);
+  const operations = new SocketOperations(ports, parts);
   return {
     connectionInitWaitTimeout: 0, // `SilentSockets` takes its place
 
-    onConnect: (context) => connect(context, { admission, sessions, reports }),
+    onConnect: (context) => connect(context, parts, reports),
 
     async onSubscribe({ extra }, id, payload) {
       const startedMs = performance.now();
@@ -86,7 +75,8 @@ export function protocolOptions(ports: Ports, options: ProtocolOptions): ServerO
 /** @returns false for a client that may not connect: graphql-ws then closes its socket with 4403 */
 async function connect(
   context: Context<ConnectionParams, SocketState>,
-  { admission, sessions, reports }: { admission: Admission; sessions: Sessions; reports: SocketReports },
+  { admission, sessions }: FaceParts,
+  reports: SocketReports,
 ): Promise<boolean> {
   const { connectionParams, extra } = context;
   const { socket, arrival = {} } = extra;
@@ -126,26 +116,22 @@ function isRefused(admitted: OperationOrErrors): admitted is readonly [GraphQLEr
 
 /** Logs, counts and presents what goes wrong on sockets. */
 class SocketReports {
-  readonly #telemetry: Telemetry;
-  readonly #log: Logger;
-  readonly #requestLog: RequestLog;
+  readonly #parts: FaceParts;
 
-  constructor(telemetry: Telemetry, log: Logger, requestLog: RequestLog) {
-    this.#telemetry = telemetry;
-    this.#log = log;
-    this.#requestLog = requestLog;
+  constructor(parts: FaceParts) {
+    this.#parts = parts;
   }
 
   logTrouble(state: SocketState, error: DomainError): void {
-    this.#requestLog.failed({ requestId: requestIdFor(state) }, error.cause ?? error);
+    this.#parts.requestLog.failed({ requestId: requestIdFor(state) }, error.cause ?? error);
   }
 
   /** Records that a socket or one of its operations was refused before it called an operation of the domain. */
   recordRefusal(state: SocketState, error: DomainError, startedMs: number): void {
     const durationMs = performance.now() - startedMs;
-    this.#telemetry.called('socket', undefined, error.code, durationMs);
-    if (!this.#requestLog.hasRoom(error.status)) return;
-    this.#log.info(
+    this.#parts.telemetry.called('socket', undefined, error.code, durationMs);
+    if (!this.#parts.requestLog.hasRoom(error.status)) return;
+    this.#parts.log.info(
       {
         requestId: requestIdFor(state),
         path: '/graphql',
@@ -160,7 +146,7 @@ class SocketReports {
   /** Presents the errors of an operation that ran, and counts those that no call of the domain has ended with. */
   presentAndCount(errors: readonly GraphQLError[], state: SocketState): GraphQLFormattedError[] {
     return this.present(errors, state, (error) => {
-      if (isUncounted(error)) this.#telemetry.called('socket', undefined, error.code, 0);
+      if (isUncounted(error)) this.#parts.telemetry.called('socket', undefined, error.code, 0);
     });
   }
 

@@ -12,9 +12,10 @@ import { writeRawReply } from '../../http/raw-reply.ts';
 import { arrivalOf, requestIdOf } from '../../http/request-context.ts';
 import type { UnsentResponses } from '../../http/unsent-responses.ts';
 import { HeldMemory } from '../../runtime/held-memory.ts';
+import type { GraphQLParts } from '../parts.ts';
 import { ClientSocket, type ClientSocketOptions, closeCodes, type SocketState } from './client-socket.ts';
 import { heldByMessages } from './inbox.ts';
-import { type ConnectionParams, type ProtocolOptions, protocolOptions } from './protocol.ts';
+import { type ConnectionParams, protocolOptions } from './protocol.ts';
 
 // GraphQL over WebSocket with the protocol graphql-transport-ws (see PROTOCOL.md of the package graphql-ws).
 
@@ -33,7 +34,7 @@ function stopping(): DomainError {
   return new DomainError('UNAVAILABLE', 'The service is stopping.', { retryAfterSeconds: 1 });
 }
 
-interface SocketOptions extends ProtocolOptions {
+interface SocketOptions extends GraphQLParts {
   readonly origins: Origins;
   readonly unsent: UnsentResponses;
   readonly onError: (error: unknown) => void;

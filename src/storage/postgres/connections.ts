@@ -328,6 +328,11 @@ interface Slot {
  * long; on those, any number of its statements can be on their way.
  */
 export class Pool implements Queries {
+  readonly change = refuseChange;
+  readonly send = refuseChange;
+  readonly sendRow = refuseChange;
+  readonly sendLast = refuseChange;
+  readonly advanceLog = refuseChange;
   readonly #slots: readonly Slot[];
   readonly #mostOfAccount: number;
   readonly #isProxied: boolean;
@@ -360,24 +365,6 @@ export class Pool implements Queries {
     }
   }
 
-  change(): never {
-    throw new Error('Nothing is changed outside a transaction');
-  }
-
-  send(): never {
-    throw new Error('Nothing is changed outside a transaction');
-  }
-
-  sendRow(): never {
-    throw new Error('Nothing is changed outside a transaction');
-  }
-
-  sendLast(): never {
-    throw new Error('Nothing is changed outside a transaction');
-  }
-
-  advanceLog(): undefined {}
-
   async close(): Promise<void> {
     await Promise.all(this.#slots.map(({ connection }) => connection.close()));
   }
@@ -398,6 +385,10 @@ export class Pool implements Queries {
     const open = accountId !== '' && own.length >= this.#mostOfAccount ? own : this.#slots;
     return open.reduce((least, slot) => (slot.waiting < least.waiting ? slot : least));
   }
+}
+
+function refuseChange(): never {
+  throw new Error('Nothing is changed outside a transaction');
 }
 
 function count(slot: Slot, accountId: string, change: 1 | -1): void {

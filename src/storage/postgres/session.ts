@@ -47,11 +47,6 @@ export class Session implements Queries {
     this.#connection = new Connection(url, options, (cause) => this.#onLoss(cause));
   }
 
-  /** Whether its transaction can still be used. */
-  get inTransaction(): boolean {
-    return this.#isOpen;
-  }
-
   /** What has gone wrong, so that nothing can be committed; undefined if nothing has. */
   get failure(): unknown {
     return this.#failure;

@@ -7,6 +7,7 @@ import { idShape } from './ids.ts';
 import { type Context, operation, parseInput } from './operation.ts';
 import { originsInput } from './origins.ts';
 import type { Ports } from './ports.ts';
+import { countShape, textShape } from './shapes.ts';
 import { line } from './text.ts';
 import { type Timestamp, timeShape, timestamp } from './time.ts';
 
@@ -42,30 +43,16 @@ export function limitOf(account: Account): number {
 export const accountShape = z
   .object({
     id: idShape('account').describe('Its id.'),
-    name: z
-      .string()
-      .describe('Its name.')
-      .meta({ examples: ['Acme Support'] }),
+    name: textShape('Its name.', 'Acme Support'),
     plan: z.enum(plans).describe('Its plan.'),
     rateLimit: z
       .object({
-        limit: z
-          .int()
-          .min(1)
-          .describe('Maximum number of requests in any 60 minutes.')
-          .meta({ examples: [1000] }),
-        remaining: z
-          .int()
-          .min(0)
-          .describe('Requests left at this moment.')
-          .meta({ examples: [998] }),
+        limit: countShape('Maximum number of requests in any 60 minutes.', 1000, 1),
+        remaining: countShape('Requests left at this moment.', 998),
         resetAt: timeShape.describe('When `remaining` next grows.'),
       })
       .describe('Its request budget, shared by all its credentials and by REST and GraphQL.'),
-    eventCursor: z
-      .string()
-      .describe('A cursor at the end of its event log.')
-      .meta({ examples: [exampleEventCursor] }),
+    eventCursor: textShape('A cursor at the end of its event log.', exampleEventCursor),
     createdAt: timeShape.describe('When it was created.'),
   })
   .meta({ id: 'Account', description: 'The account that the credential belongs to.' });

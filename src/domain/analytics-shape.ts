@@ -1,5 +1,6 @@
 import * as z from 'zod';
 import { intervals } from './calendar.ts';
+import { textShape } from './shapes.ts';
 import { timeShape } from './time.ts';
 
 // The result of getAnalytics. Its descriptions define each figure, for REST and GraphQL alike.
@@ -71,10 +72,7 @@ export const periodShape = z.object({
   from: timeShape.describe('Start, inclusive.'),
   to: timeShape.describe('End, exclusive.'),
   interval: z.enum(intervals).describe('Length of one point of the series.'),
-  timezone: z
-    .string()
-    .describe('IANA time zone whose calendar the points follow.')
-    .meta({ examples: ['Europe/Berlin'] }),
+  timezone: textShape('IANA time zone whose calendar the points follow.', 'Europe/Berlin'),
 });
 
 export const openNowShape = z.object({

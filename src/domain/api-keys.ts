@@ -7,6 +7,7 @@ import { type Ids, idInput, idShape } from './ids.ts';
 import { type Context, operation } from './operation.ts';
 import { type List, newestFirst, newestFirstInput } from './paging.ts';
 import type { Secrets } from './ports.ts';
+import { textShape } from './shapes.ts';
 import type { Reads, Transaction } from './storage-port.ts';
 import { line } from './text.ts';
 import { timeInput, timeShape, timestamp } from './time.ts';
@@ -25,14 +26,8 @@ export const expiredKeyMs = 30 * 24 * 3_600_000;
 export const apiKeyShape = z
   .object({
     id: idShape('apiKey').describe('Its id.'),
-    name: z
-      .string()
-      .describe('A name to recognise it by.')
-      .meta({ examples: ['dashboard'] }),
-    prefix: z
-      .string()
-      .describe('The first characters of its secret, to tell keys apart.')
-      .meta({ examples: ['cs_9fQ2x'] }),
+    name: textShape('A name to recognise it by.', 'dashboard'),
+    prefix: textShape('The first characters of its secret, to tell keys apart.', 'cs_9fQ2x'),
     scopes: z.array(z.enum(scopes)).readonly().describe('Its scopes.'),
     expiresAt: timeShape
       .nullable()
@@ -54,10 +49,7 @@ export type ApiKey = Readonly<z.output<typeof apiKeyShape>>;
 
 export const newApiKeyShape = apiKeyShape
   .extend({
-    secret: z
-      .string()
-      .describe('The secret, to be sent as the credential.')
-      .meta({ examples: ['cs_9fQ2xWm4Jq0sN8bYvT6cRzLkHgDpAeUoIiXyE3w5F71'] }),
+    secret: textShape('The secret, to be sent as the credential.', 'cs_9fQ2xWm4Jq0sN8bYvT6cRzLkHgDpAeUoIiXyE3w5F71'),
   })
   .meta({ id: 'NewApiKey', description: 'A new key with its secret, which is shown only once.' });
 

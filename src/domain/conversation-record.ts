@@ -6,6 +6,7 @@ import { statuses } from './lifecycle.ts';
 import { lastMessageShape } from './message-record.ts';
 import { metadataShape } from './metadata.ts';
 import type { Context } from './operation.ts';
+import { countShape, nullableText } from './shapes.ts';
 import type { Reads } from './storage-port.ts';
 import { type Timestamp, timeShape } from './time.ts';
 
@@ -16,21 +17,9 @@ export const maxContentBytes = 8 * 1024 * 1024;
 
 export const visitorShape = z
   .object({
-    id: z
-      .string()
-      .nullable()
-      .describe('The visitor’s id in the client’s system.')
-      .meta({ examples: ['customer-7'] }),
-    name: z
-      .string()
-      .nullable()
-      .describe('The visitor’s name.')
-      .meta({ examples: ['Ada'] }),
-    email: z
-      .string()
-      .nullable()
-      .describe('The visitor’s email address.')
-      .meta({ examples: ['ada@example.com'] }),
+    id: nullableText('The visitor’s id in the client’s system.', 'customer-7'),
+    name: nullableText('The visitor’s name.', 'Ada'),
+    email: nullableText('The visitor’s email address.', 'ada@example.com'),
   })
   .meta({ id: 'Visitor', description: 'The visitor, as given by the client.' });
 
@@ -38,16 +27,8 @@ export type Visitor = Readonly<z.output<typeof visitorShape>>;
 
 export const assigneeShape = z
   .object({
-    id: z
-      .string()
-      .nullable()
-      .describe('The agent’s id in the client’s system. Null when read with a bound token.')
-      .meta({ examples: ['agent-3'] }),
-    name: z
-      .string()
-      .nullable()
-      .describe('Display name.')
-      .meta({ examples: ['Grace'] }),
+    id: nullableText('The agent’s id in the client’s system. Null when read with a bound token.', 'agent-3'),
+    name: nullableText('Display name.', 'Grace'),
   })
   .meta({ id: 'Assignee', description: 'The agent who has a conversation.' });
 
@@ -57,17 +38,12 @@ export const conversationShape = z
   .object({
     id: idShape('conversation').describe('Its id.'),
     status: z.enum(statuses).describe('Its status; `pending` means that it waits for an agent.'),
-    subject: z
-      .string()
-      .nullable()
-      .describe('Its topic.')
-      .meta({ examples: ['Parcel 1042'] }),
+    subject: nullableText('Its topic.', 'Parcel 1042'),
     visitor: visitorShape.nullable().describe('The visitor, if given.'),
-    externalId: z
-      .string()
-      .nullable()
-      .describe('Its id in the client’s system, unique in the account. Null when read with a bound token.')
-      .meta({ examples: ['ticket-1042'] }),
+    externalId: nullableText(
+      'Its id in the client’s system, unique in the account. Null when read with a bound token.',
+      'ticket-1042',
+    ),
     assignee: assigneeShape.nullable().describe('Which agent has it, if one does.'),
     tags: z
       .array(z.string())
@@ -75,11 +51,7 @@ export const conversationShape = z
       .describe('Its tags, without doubles and sorted by code point. Empty when read with a bound token.')
       .meta({ examples: [['delivery', 'urgent']] }),
     metadata: metadataShape.describe('Arbitrary client data. Empty when read with a bound token.'),
-    messageCount: z
-      .int()
-      .min(0)
-      .describe('Number of messages.')
-      .meta({ examples: [1] }),
+    messageCount: countShape('Number of messages.', 1),
     lastMessage: lastMessageShape.nullable().describe('Its last message, if it has one.'),
     lastActivityAt: timeShape.describe('Time of its last message, or of its creation if it has none.'),
     firstResponseAt: timeShape

@@ -25,6 +25,7 @@ import {
   newestFirstInput,
 } from './paging.ts';
 import { sampleEvent } from './sample-event.ts';
+import { countShape } from './shapes.ts';
 import type { AttemptRange, Reads, Transaction } from './storage-port.ts';
 import { timeInput, timestamp } from './time.ts';
 import { TimeBudget } from './time-budget.ts';
@@ -212,11 +213,7 @@ export const redeliver = operation({
 
 export const recoveryShape = z
   .object({
-    count: z
-      .int()
-      .min(0)
-      .describe('Number of deliveries being repeated.')
-      .meta({ examples: [3] }),
+    count: countShape('Number of deliveries being repeated.', 3),
   })
   .meta({ id: 'Recovery', description: 'The result of recoverWebhook.' });
 

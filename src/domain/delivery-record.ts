@@ -2,6 +2,7 @@ import * as z from 'zod';
 import { type EventType, eventTypes } from './event-types.ts';
 import { idShape } from './ids.ts';
 import type { Context } from './operation.ts';
+import { countShape, nullableText } from './shapes.ts';
 import { type Timestamp, timeShape, timestamp } from './time.ts';
 
 const deliveryStatuses = ['pending', 'succeeded', 'failed', 'paused'] as const;
@@ -19,11 +20,7 @@ export const deliveryShape = z
     eventType: z.enum(eventTypes).describe('The type of the event.'),
     test: z.boolean().describe('Whether it is a sample sent by testWebhook.'),
     status: z.enum(deliveryStatuses).describe('Its status; `paused` means pending while the webhook is disabled.'),
-    attemptCount: z
-      .int()
-      .min(0)
-      .describe('Number of attempts that have ended.')
-      .meta({ examples: [1] }),
+    attemptCount: countShape('Number of attempts that have ended.', 1),
     nextAttemptAt: timeShape
       .nullable()
       .describe('When the next attempt is due; null during an attempt, while paused and when completed.'),
@@ -41,29 +38,18 @@ export const attemptShape = z
   .object({
     id: idShape('attempt').describe('Its id.'),
     startedAt: timeShape.describe('When it started.'),
-    durationMs: z
-      .int()
-      .min(0)
-      .describe('Duration in milliseconds.')
-      .meta({ examples: [84] }),
+    durationMs: countShape('Duration in milliseconds.', 84),
     trigger: z.enum(attemptTriggers).describe('What triggered it: the schedule or a request.'),
     responseStatus: z
       .int()
       .nullable()
       .describe('HTTP status of the response; null if there was none.')
       .meta({ examples: [503] }),
-    responseBody: z
-      .string()
-      .nullable()
-      .describe(
-        'The first 16 KiB of the response body, as text, or 256 characters once an account has kept 8 MiB within an hour; null if there was no response or its conversation was deleted.',
-      )
-      .meta({ examples: ['try again later'] }),
-    error: z
-      .string()
-      .nullable()
-      .describe('The error, unless it was the response status; null otherwise.')
-      .meta({ examples: [null] }),
+    responseBody: nullableText(
+      'The first 16 KiB of the response body, as text, or 256 characters once an account has kept 8 MiB within an hour; null if there was no response or its conversation was deleted.',
+      'try again later',
+    ),
+    error: nullableText('The error, unless it was the response status; null otherwise.', null),
   })
   .meta({ id: 'Attempt', description: 'One attempt at a delivery.' });
 

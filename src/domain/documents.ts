@@ -7,6 +7,7 @@ import { currentEventCursor } from './event-cursor.ts';
 import { type Context, operation } from './operation.ts';
 import { checkStart, decodeCursor, encodeCursor, type List, pageInput, pageWithTotal } from './paging.ts';
 import type { Secrets } from './ports.ts';
+import { textShape } from './shapes.ts';
 import type { Reads } from './storage-port.ts';
 import { line, proseOfBytes, refusing } from './text.ts';
 import { timeShape, timestamp } from './time.ts';
@@ -23,14 +24,11 @@ const exampleDocumentId = 'sha256:7f83b1657ff1fc53b92dc18148a1d65dfc2d4b1fa3d677
 
 export const documentShape = z
   .object({
-    id: z
-      .string()
-      .describe('The id by which clients call it: that of the tool which has found it in their code.')
-      .meta({ examples: [exampleDocumentId] }),
-    text: z
-      .string()
-      .describe('Its text, in GraphQL.')
-      .meta({ examples: ['query Account { account { name } }'] }),
+    id: textShape(
+      'The id by which clients call it: that of the tool which has found it in their code.',
+      exampleDocumentId,
+    ),
+    text: textShape('Its text, in GraphQL.', 'query Account { account { name } }'),
     createdAt: timeShape.describe('When it was registered.'),
   })
   .meta({ id: 'TrustedDocument', description: 'A GraphQL document that clients call by its id.' });

@@ -7,6 +7,7 @@ import { idShape } from './ids.ts';
 import { leadShape } from './leads.ts';
 import { messageShape } from './message-record.ts';
 import { readPositionShape } from './read-position-record.ts';
+import { textShape } from './shapes.ts';
 import { timeShape } from './time.ts';
 
 // The form of events in both APIs, in streams and in deliveries. Not in events.ts, which the resources import to write
@@ -31,10 +32,10 @@ function eventOf<Type extends EventType, Data extends z.ZodType>(
         .min(1)
         .nullable()
         .describe('Position in the account’s log: 1, 2, 3 … without gaps. Null when read with a bound token.'),
-      cursor: z
-        .string()
-        .describe('Position just after this event: pass it as `after` to continue from there.')
-        .meta({ examples: [exampleEventCursor] }),
+      cursor: textShape(
+        'Position just after this event: pass it as `after` to continue from there.',
+        exampleEventCursor,
+      ),
       apiVersion: z.literal('v1').describe('Payload format version.'),
       accountId: idShape('account').describe('The account it belongs to.'),
       data: z.union([data, erasedShape]).describe('State right after the event.'),

@@ -9,6 +9,7 @@ import { exampleId, type Ids, idInput, idShape } from './ids.ts';
 import { metadataInput, metadataShape } from './metadata.ts';
 import { type Context, evenWithOtherFaults, operation } from './operation.ts';
 import { checkStart, type List, newestFirst, type PageQuery, pageInput } from './paging.ts';
+import { nullableText } from './shapes.ts';
 import { comparableEmail, line } from './text.ts';
 import { timeInput, timeInputRoundedUp, timeShape, timestamp } from './time.ts';
 
@@ -16,26 +17,10 @@ export const leadShape = z
   .object({
     id: idShape('lead').describe('Its id.'),
     conversationId: idShape('conversation').nullable().describe('The conversation in which it was captured, if any.'),
-    name: z
-      .string()
-      .nullable()
-      .describe('The visitor’s name.')
-      .meta({ examples: ['Ada'] }),
-    email: z
-      .string()
-      .nullable()
-      .describe('An email address; a lead has this, `phone` or both.')
-      .meta({ examples: ['ada@example.com'] }),
-    phone: z
-      .string()
-      .nullable()
-      .describe('A phone number; a lead has this, `email` or both.')
-      .meta({ examples: [null] }),
-    company: z
-      .string()
-      .nullable()
-      .describe('The visitor’s company.')
-      .meta({ examples: ['Analytical Engines'] }),
+    name: nullableText('The visitor’s name.', 'Ada'),
+    email: nullableText('An email address; a lead has this, `phone` or both.', 'ada@example.com'),
+    phone: nullableText('A phone number; a lead has this, `email` or both.', null),
+    company: nullableText('The visitor’s company.', 'Analytical Engines'),
     metadata: metadataShape,
     createdAt: timeShape.describe('When it was captured.'),
   })

@@ -1,6 +1,7 @@
 import * as z from 'zod';
 import { idShape } from './ids.ts';
 import { metadataShape } from './metadata.ts';
+import { nullableText, textShape } from './shapes.ts';
 import { firstCodePoints } from './text.ts';
 import { timeShape } from './time.ts';
 
@@ -9,16 +10,8 @@ export type Sender = (typeof senders)[number];
 
 export const authorShape = z
   .object({
-    id: z
-      .string()
-      .nullable()
-      .describe('The author’s id in the client’s system. Null when read with a bound token.')
-      .meta({ examples: ['agent-3'] }),
-    name: z
-      .string()
-      .nullable()
-      .describe('Display name.')
-      .meta({ examples: ['Grace'] }),
+    id: nullableText('The author’s id in the client’s system. Null when read with a bound token.', 'agent-3'),
+    name: nullableText('Display name.', 'Grace'),
   })
   .meta({ id: 'MessageAuthor', description: 'The agent or bot that wrote a message.' });
 
@@ -30,16 +23,9 @@ export const messageShape = z
     conversationId: idShape('conversation').describe('The conversation it belongs to.'),
     sequence: z.int().min(1).describe('Position in the conversation: 1, 2, 3 … without gaps.'),
     sender: z.enum(senders).describe('Role of the sender.'),
-    content: z
-      .string()
-      .describe('Its text: 1 to 16,384 characters.')
-      .meta({ examples: ['It will be with you tomorrow.'] }),
+    content: textShape('Its text: 1 to 16,384 characters.', 'It will be with you tomorrow.'),
     author: authorShape.nullable().describe('Who wrote it, if given.'),
-    clientId: z
-      .string()
-      .nullable()
-      .describe('The sender’s own mark, by which it knows its own message in the event log.')
-      .meta({ examples: ['draft-17'] }),
+    clientId: nullableText('The sender’s own mark, by which it knows its own message in the event log.', 'draft-17'),
     metadata: metadataShape.describe('Arbitrary client data. Empty when read with a bound token.'),
     createdAt: timeShape.describe('When it was sent.'),
   })
@@ -54,10 +40,7 @@ export const previewLength = 200;
 export const lastMessageShape = messageShape
   .pick({ id: true, sequence: true, sender: true, author: true, createdAt: true })
   .extend({
-    preview: z
-      .string()
-      .describe(`The first ${previewLength} characters of its text.`)
-      .meta({ examples: ['It will be with you tomorrow.'] }),
+    preview: textShape(`The first ${previewLength} characters of its text.`, 'It will be with you tomorrow.'),
   })
   .meta({ id: 'LastMessage', description: 'The last message of a conversation, with the beginning of its text.' });
 

@@ -1,5 +1,6 @@
 import * as z from 'zod';
 import { type Caller, isBound } from './caller.ts';
+import { textShape } from './shapes.ts';
 import { timeShape } from './time.ts';
 
 /** In a conversation: beyond it, the position that has not moved for longest gives way. */
@@ -31,10 +32,7 @@ export const readersInput = z
 
 export const readPositionShape = z
   .object({
-    reader: z
-      .string()
-      .describe('Who has read: an agent’s id in the client’s system, or `visitor`.')
-      .meta({ examples: ['agent-3'] }),
+    reader: textShape('Who has read: an agent’s id in the client’s system, or `visitor`.', 'agent-3'),
     sequence: z.int().min(0).describe('The sequence of the last message that it has read; 0 for none.'),
     readAt: timeShape.describe('When it moved there.'),
   })

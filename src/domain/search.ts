@@ -22,6 +22,7 @@ import {
   totalInput,
 } from './paging.ts';
 import { conversationText, SearchWords } from './search-words.ts';
+import { textShape } from './shapes.ts';
 import type { Storage } from './storage-port.ts';
 import { someTagsInput } from './tags.ts';
 import { line, prose } from './text.ts';
@@ -44,10 +45,7 @@ export const maxExcerptParts = 2 * maxMarked + 1;
 
 export const excerptPartShape = z
   .object({
-    text: z
-      .string()
-      .describe('A piece of the text, as it was written.')
-      .meta({ examples: ['parcel'] }),
+    text: textShape('A piece of the text, as it was written.', 'parcel'),
     match: z.boolean().describe('Whether this is what was searched for.'),
   })
   .meta({ id: 'ExcerptPart', description: 'A part of an excerpt. All parts together are the excerpt.' });

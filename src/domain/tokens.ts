@@ -8,6 +8,7 @@ import { currentEventCursor } from './event-cursor.ts';
 import { idInput, idShape } from './ids.ts';
 import { type Sender, senders } from './message-record.ts';
 import { evenWithOtherFaults, operation } from './operation.ts';
+import { textShape } from './shapes.ts';
 import { line } from './text.ts';
 import { timeShape, timestamp } from './time.ts';
 
@@ -60,10 +61,10 @@ export function senderOf({
 
 export const newTokenShape = z
   .object({
-    token: z
-      .string()
-      .describe('The token, a JWT (RFC 7519), to be sent as `Authorization: Bearer …`.')
-      .meta({ examples: ['eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJhY2N0In0.c2lnbmF0dXJl'] }),
+    token: textShape(
+      'The token, a JWT (RFC 7519), to be sent as `Authorization: Bearer …`.',
+      'eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJhY2N0In0.c2lnbmF0dXJl',
+    ),
     expiresAt: timeShape.describe('When it expires.'),
     scopes: z.array(z.enum(scopes)).readonly().describe('Its scopes.'),
     conversationId: idShape('conversation')

@@ -2,6 +2,7 @@ import * as z from 'zod';
 import { notFound } from './errors.ts';
 import { eventTypes } from './event-types.ts';
 import { idShape } from './ids.ts';
+import { nullableText, textShape } from './shapes.ts';
 import type { Reads } from './storage-port.ts';
 import { type Timestamp, timeShape } from './time.ts';
 
@@ -12,16 +13,9 @@ export type DisabledReason = (typeof disabledReasons)[number];
 export const webhookShape = z
   .object({
     id: idShape('webhook').describe('Its id.'),
-    url: z
-      .string()
-      .describe('The URL events are sent to.')
-      .meta({ examples: ['https://example.com/hooks'] }),
+    url: textShape('The URL events are sent to.', 'https://example.com/hooks'),
     events: z.array(z.enum(eventTypes)).readonly().describe('The event types that are sent.'),
-    description: z
-      .string()
-      .nullable()
-      .describe('What it is for.')
-      .meta({ examples: ['notifies the shop'] }),
+    description: nullableText('What it is for.', 'notifies the shop'),
     enabled: z
       .boolean()
       .describe('Whether events are sent; while false, its deliveries are paused.')
@@ -40,11 +34,10 @@ export type Webhook = Readonly<z.output<typeof webhookShape>>;
 
 export const webhookWithSecretShape = webhookShape
   .extend({
-    secret: z
-      .string()
-      .nullable()
-      .describe('The secret that signs its deliveries, in the form of Standard Webhooks. Null in a replayed response.')
-      .meta({ examples: ['whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw'] }),
+    secret: nullableText(
+      'The secret that signs its deliveries, in the form of Standard Webhooks. Null in a replayed response.',
+      'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw',
+    ),
   })
   .meta({
     id: 'WebhookWithSecret',

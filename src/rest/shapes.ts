@@ -3,16 +3,13 @@ import { documentShape } from '../domain/documents.ts';
 import { exampleEventCursor } from '../domain/event-cursor.ts';
 import { eventShape } from '../domain/event-shape.ts';
 import { searchResultShape } from '../domain/search.ts';
+import { countShape, nullableText, textShape } from '../domain/shapes.ts';
 
 // Schemas of REST responses around those of the domain.
 
 const paginationShape = z
   .object({
-    limit: z
-      .int()
-      .min(1)
-      .describe('The requested page size.')
-      .meta({ examples: [20] }),
+    limit: countShape('The requested page size.', 20, 1),
     offset: z.int().min(0).describe('Number of items skipped.'),
     total: z
       .int()
@@ -21,11 +18,7 @@ const paginationShape = z
       .describe('The total number of items. Left out with `total=none`.')
       .meta({ examples: [1] }),
     hasMore: z.boolean().describe('Whether there are more items after this page.'),
-    nextCursor: z
-      .string()
-      .nullable()
-      .describe('The cursor to pass as `after` to get the next page; null on the last page.')
-      .meta({ examples: [null] }),
+    nextCursor: nullableText('The cursor to pass as `after` to get the next page; null on the last page.', null),
   })
   .meta({ id: 'Pagination', description: 'The position of a page in its list.' });
 
@@ -68,16 +61,12 @@ export const eventPageShape = z
     data: z.array(eventShape).readonly().describe('The events of the page, oldest first.'),
     pagination: z
       .object({
-        limit: z
-          .int()
-          .min(1)
-          .describe('The requested page size.')
-          .meta({ examples: [20] }),
+        limit: countShape('The requested page size.', 20, 1),
         hasMore: z.boolean().describe('Whether the log continues after this page, with matching events or without.'),
-        nextCursor: z
-          .string()
-          .describe('The cursor to pass as `after` to continue, also after the last page, once there are more events.')
-          .meta({ examples: [exampleEventCursor] }),
+        nextCursor: textShape(
+          'The cursor to pass as `after` to continue, also after the last page, once there are more events.',
+          exampleEventCursor,
+        ),
       })
       .describe('The position of the page in the log.'),
   })

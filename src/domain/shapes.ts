@@ -1,0 +1,23 @@
+import * as z from 'zod';
+
+// Fields of responses, each with an example for the documentation.
+
+export const textShape = (description: string, example: string) =>
+  z
+    .string()
+    .describe(description)
+    .meta({ examples: [example] });
+
+export const nullableText = (description: string, example: string | null) =>
+  z
+    .string()
+    .nullable()
+    .describe(description)
+    .meta({ examples: [example] });
+
+export const countShape = (description: string, example: number, least = 0) =>
+  z
+    .int()
+    .min(least)
+    .describe(description)
+    .meta({ examples: [example] });

@@ -31,7 +31,7 @@ export const log = `query Log($after: String, $types: [EventType!]) {
   events(first: 100, after: $after, types: $types) { nodes { id type timestamp cursor ${logFields} } ${pageInfo} }
 }`;
 
-const webhookFields = 'id url description events enabled disabledReason createdAt updatedAt';
+const webhookFields = 'id url description events enabled disabledReason createdAt';
 const deliveryFields = 'id eventId eventType status test attemptCount nextAttemptAt createdAt completedAt';
 
 export const webhooks = `query Webhooks($after: String) {
@@ -84,8 +84,8 @@ export const revokeApiKey = `mutation RevokeApiKey($input: RevokeApiKeyInput!) {
   revokeApiKey(input: $input) { revokedApiKeyId }
 }`;
 
-const figures = `from to conversationsStarted conversationsClosed conversationsReopened messages { visitor agent bot } leads
-  conversionRate firstResponseSeconds { count median } resolutionSeconds { count median }`;
+const figures = `from conversationsStarted conversationsClosed conversationsReopened messages { visitor agent bot } leads
+  conversionRate firstResponseSeconds { median } resolutionSeconds { median }`;
 
 export const analytics = `query Analytics($from: DateTime!, $interval: AnalyticsInterval!, $timezone: String!) {
   analytics(from: $from, interval: $interval, timezone: $timezone) {

@@ -1,7 +1,7 @@
 // The GraphQL documents of the console: a test validates each of them.
 
 const person = 'id name';
-const rowFields = `id version status subject visitor { ${person} email } assignee { ${person} } tags messageCount createdAt
+const rowFields = `id version status subject visitor { ${person} email } assignee { ${person} } tags messageCount
   lastActivityAt lastMessage { preview sender }`;
 const messageFields = `id sequence sender author { ${person} } content clientId createdAt`;
 

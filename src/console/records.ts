@@ -22,7 +22,6 @@ export interface Row {
   readonly assignee: Person | null;
   readonly tags: readonly string[];
   readonly messageCount: number;
-  readonly createdAt: string;
   readonly lastActivityAt: string;
   readonly lastMessage: { readonly preview: string; readonly sender: string } | null;
   /** Null if this agent has no read position in it. */

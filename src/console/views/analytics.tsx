@@ -4,13 +4,11 @@ import { Button, Failure, Heading, useLoaded, type ViewProps } from '../ui.tsx';
 import { Chart } from './chart.tsx';
 
 interface Durations {
-  readonly count: number;
   readonly median: number | null;
 }
 
 interface Figures {
   readonly from: string;
-  readonly to: string;
   readonly conversationsStarted: number;
   readonly conversationsClosed: number;
   readonly conversationsReopened: number;

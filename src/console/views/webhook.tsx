@@ -34,7 +34,6 @@ export interface Webhook {
   readonly enabled: boolean;
   readonly disabledReason: 'FAILING' | 'GONE' | 'REQUESTED' | null;
   readonly createdAt: string;
-  readonly updatedAt: string;
 }
 
 export interface Delivery {

@@ -84,7 +84,7 @@ function cell(value: unknown): string {
 }
 
 /** Where progress is shown: standard error, or a stand-in for it in tests. */
-export interface ProgressOutput {
+interface ProgressOutput {
   readonly isTTY?: boolean;
   readonly columns?: number;
   write(text: string): unknown;

@@ -2,7 +2,7 @@
 // telephone numbers are reserved for examples. Names in braces stand for the facts below and for those of a conversation.
 
 /** A subject that conversations are about. */
-export interface Topic {
+interface Topic {
   /** How often it comes up, relative to the others. */
   readonly weight: number;
   /** The tag that agents give it. */

@@ -23,7 +23,7 @@ const unused = 1000;
 export type Connection = 'connecting' | 'live' | 'off';
 
 /** What following needs of a session. */
-export interface Follower {
+interface Follower {
   readonly client: Client;
   readonly agent: { readonly id: string };
   readonly scopes: readonly string[];

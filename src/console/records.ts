@@ -4,13 +4,13 @@ import type { EventOfSocket } from '../client/index.ts';
 
 export type Status = 'ACTIVE' | 'PENDING' | 'CLOSED';
 
-export interface Person {
+interface Person {
   readonly id: string | null;
   readonly name: string | null;
   readonly email?: string | null;
 }
 
-export type Metadata = Readonly<Record<string, string | number | boolean>>;
+type Metadata = Readonly<Record<string, string | number | boolean>>;
 
 /** A conversation as a row of the inbox. */
 export interface Row {

@@ -32,7 +32,7 @@ export interface Session {
   readonly scopes: readonly string[];
 }
 
-export interface GivenToken extends Token {
+interface GivenToken extends Token {
   readonly scopes: readonly string[];
 }
 

@@ -1,6 +1,6 @@
 // The client's sockets connect again by themselves, and say nothing of it. Who uses the console wants to know.
 
-export interface SocketWatcher {
+interface SocketWatcher {
   /** The service has answered over a socket. */
   answered(): void;
   /** A socket is closed, or could not be opened. @param code why, as the service says it */

@@ -27,7 +27,7 @@ export function wordsOf(error: unknown): string {
   return faults.map(({ pointer = '', detail }) => `${fieldOf(pointer)}: ${detail}.`).join(' ');
 }
 
-export interface Loaded<T> {
+interface Loaded<T> {
   readonly data: T | undefined;
   readonly error: unknown;
   readonly isLoading: boolean;
@@ -100,7 +100,7 @@ export interface Page<T> {
   readonly pageInfo: { readonly endCursor: string | null; readonly hasNextPage: boolean };
 }
 
-export interface LoadedPages<T> extends Loaded<Page<T>> {
+interface LoadedPages<T> extends Loaded<Page<T>> {
   /** Reads the next page. */
   readMore(): void;
   readonly isLoadingMore: boolean;
@@ -358,7 +358,7 @@ export function PagedTable<T>(props: {
  * heading of the page gets it.
  * @param props.children gets what closes it
  */
-export function Dialog(props: {
+function Dialog(props: {
   readonly title: string;
   readonly onClosed: () => void;
   readonly children: (close: () => void) => ComponentChildren;

@@ -130,7 +130,7 @@ export async function createAccount(ports: Ports, input: unknown): Promise<{ acc
 }
 
 /** An account with the origins whose pages may call with its tokens, as the operator sees it. */
-export interface AccountWithOrigins extends Account {
+interface AccountWithOrigins extends Account {
   readonly origins: readonly string[];
 }
 

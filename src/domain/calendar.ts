@@ -2,7 +2,7 @@
 // the epoch milliseconds at which a clock in UTC shows the same.
 
 export const intervals = ['hour', 'day', 'week', 'month'] as const;
-export type Interval = (typeof intervals)[number];
+type Interval = (typeof intervals)[number];
 
 const minuteMs = 60_000;
 const hourMs = 60 * minuteMs;

@@ -69,7 +69,7 @@ export const conversationWithMessagesShape = listedConversationShape
   .extend({ messages: z.array(messageShape).readonly().describe('All its messages, oldest first.') })
   .meta({ id: 'ConversationWithMessages', description: 'A conversation with a visitor, including all its messages.' });
 
-export type ConversationWithMessages = Readonly<z.output<typeof conversationWithMessagesShape>>;
+type ConversationWithMessages = Readonly<z.output<typeof conversationWithMessagesShape>>;
 
 export const openConversationShape = listedConversationShape
   .extend({

@@ -217,7 +217,7 @@ export const recoveryShape = z
   })
   .meta({ id: 'Recovery', description: 'The result of recoverWebhook.' });
 
-export interface RecoveredWebhook {
+interface RecoveredWebhook {
   /** Number of deliveries restarted. */
   readonly count: number;
   /** The end of the event log at that time. */

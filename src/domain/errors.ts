@@ -101,7 +101,7 @@ export type ErrorCode = keyof typeof errorCodes;
 export type Text = string | Quoting;
 
 /** The parts of a text, and between them lists of values in the domain's spelling, which is also that of REST. */
-export interface Quoting {
+interface Quoting {
   readonly parts: readonly string[];
   readonly values: readonly (readonly string[])[];
 }
@@ -139,7 +139,7 @@ export const unknownField = 'is not a known field';
 /** The detail of the fault that a field is not there. */
 export const missingField = 'is required';
 
-export interface ErrorFacts {
+interface ErrorFacts {
   /** The faults of the input, for `VALIDATION_FAILED`. */
   readonly faults?: readonly Fault[];
   /** Whole seconds after which a retry can succeed. */

@@ -28,7 +28,7 @@ const nowhere: LogPosition = { epoch: '', sequence: 0 };
 const maxLength = 200;
 
 /** @returns undefined for anything but a cursor made by `eventCursor` */
-export function parseEventCursor(cursor: string): LogPosition | undefined {
+function parseEventCursor(cursor: string): LogPosition | undefined {
   if (cursor.length > maxLength) return undefined;
   const match = /^([0-9a-f]+)\.(\d{1,15})$/.exec(Buffer.from(cursor, 'base64url').toString());
   if (match?.[1] === undefined) return undefined;

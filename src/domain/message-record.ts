@@ -34,7 +34,7 @@ export const messageShape = z
 export type Message = Readonly<z.output<typeof messageShape>>;
 
 /** In code points. */
-export const previewLength = 200;
+const previewLength = 200;
 
 /** The last message of a conversation, short enough for lists. */
 export const lastMessageShape = messageShape

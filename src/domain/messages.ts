@@ -160,7 +160,7 @@ function bytesOf({ content, author, metadata }: MessageDraft): number {
   return Buffer.byteLength(content) + ofAuthor + ofMetadata;
 }
 
-export interface SentMessage {
+interface SentMessage {
   readonly message: Message;
   readonly conversation: Conversation;
   /** The end of the event log after this message. */

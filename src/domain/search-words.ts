@@ -112,7 +112,7 @@ function cut(word: string): string {
 const maxPairs = 16;
 
 /** A term that an index is asked for. */
-export interface SearchTerm {
+interface SearchTerm {
   readonly text: string;
   /** Whether terms that only begin with it will do. */
   readonly isPrefix: boolean;

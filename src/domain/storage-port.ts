@@ -184,7 +184,7 @@ export interface SignInWrites {
 // Where each question is a way to the database and back, a storage may read along what will be asked for next. It is of the
 // same state.
 
-export interface ConversationSlice extends Slice<StoredConversation> {
+interface ConversationSlice extends Slice<StoredConversation> {
   readonly readPositions?: readonly ReadPositions[];
 }
 

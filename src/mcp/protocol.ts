@@ -10,7 +10,7 @@ export interface Handler {
 /** Answers the message of a request, of whichever revision of the protocol it is; there are no sessions. */
 export type Protocol = (request: Request, message: object, handler: Handler) => Promise<Response>;
 
-export interface ServerDescription {
+interface ServerDescription {
   readonly name: string;
   readonly version: string;
   readonly instructions: string;

@@ -121,7 +121,7 @@ const maxBytes = 1024 * 1024;
 const largeBytes = 64 * 1024;
 
 /** A call of a tool. */
-export interface Call {
+interface Call {
   readonly ports: Ports;
   readonly caller: Caller;
   readonly given: object;

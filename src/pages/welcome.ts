@@ -12,7 +12,7 @@ interface FirstCall {
 const localService = 'http://127.0.0.1:4000';
 
 /** @param service the address of the service */
-export const firstCalls = (service: string): readonly FirstCall[] => [
+const firstCalls = (service: string): readonly FirstCall[] => [
   {
     name: 'Start a conversation',
     about: 'REST. A visitor’s message begins it; the answer is the whole conversation, with its id.',

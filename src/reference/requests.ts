@@ -13,7 +13,7 @@ export interface Described {
 }
 
 /** What the form of one operation holds: texts by the names of its parameters. */
-export interface Filled {
+interface Filled {
   readonly parameters: Readonly<Record<string, string>>;
   readonly body: string;
 }

@@ -23,7 +23,7 @@ const timerMs = 20;
 export const countedTo = 100_000;
 
 /** Values that are read only when metrics are scraped. */
-export interface State {
+interface State {
   readonly nowMs: number;
   /** Estimated time to process the waiting requests. */
   readonly backlogMs: number;

@@ -8,7 +8,7 @@ const patienceMs = 1_000;
 /** How long the count of deliveries is cached. */
 const countMaxAgeMs = 1_000;
 
-export interface StatusProbesOptions {
+interface StatusProbesOptions {
   readonly storage: Storage;
   readonly clock: Clock;
   readonly log: Logger;

@@ -75,7 +75,7 @@ interface Loaded {
   readonly node?: Page | null;
 }
 
-export interface ChatOptions {
+interface ChatOptions {
   /** The address of the service, without a slash at its end. */
   readonly service: string;
   /** The endpoint of the page's own server that gives out tokens. */

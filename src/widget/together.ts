@@ -1,7 +1,7 @@
 import type { Event } from '../client/index.ts';
 
 /** How a tab follows the events of its visitor. */
-export interface Following {
+interface Following {
   /** Tabs with the same name follow the same events. */
   readonly name: string;
   /** Of the last event that was taken, or where it was read what came before. */

@@ -4,7 +4,7 @@ import { styles } from './styles.ts';
 import type { Texts } from './texts.ts';
 
 /** What the visitor does. */
-export interface Actions {
+interface Actions {
   toggle(): void;
   toggleList(): void;
   open(id: string): void;

@@ -7,7 +7,7 @@ import { readUpTo, together } from './rows.ts';
 /** So many results are shown at most. */
 const mostResults = 300;
 
-export interface Result {
+interface Result {
   readonly key: string;
   readonly row: Row;
   readonly excerpt: readonly ExcerptPart[];

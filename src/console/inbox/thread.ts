@@ -4,7 +4,7 @@ import { ask, type Context, codeOf } from './context.ts';
 import { readUpTo, together } from './rows.ts';
 
 /** A message as it is shown: with a key that stays when a draft becomes one. */
-export interface ShownMessage extends Message {
+interface ShownMessage extends Message {
   readonly key: string;
 }
 

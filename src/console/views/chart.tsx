@@ -3,7 +3,7 @@ import uPlot from 'uplot';
 import 'uplot/dist/uPlot.min.css';
 import { Table } from '../ui.tsx';
 
-export interface Series {
+interface Series {
   readonly name: string;
   readonly values: readonly (number | null)[];
 }

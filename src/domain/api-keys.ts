@@ -7,7 +7,7 @@ import { type Ids, idInput, idShape } from './ids.ts';
 import { type Context, operation } from './operation.ts';
 import { type List, newestFirst, newestFirstInput } from './paging.ts';
 import type { Secrets } from './ports.ts';
-import { textShape } from './shapes.ts';
+import { nullableTime, textShape } from './shapes.ts';
 import type { Reads, Transaction } from './storage-port.ts';
 import { line } from './text.ts';
 import { timeInput, timeShape, timestamp } from './time.ts';
@@ -29,19 +29,10 @@ export const apiKeyShape = z
     name: textShape('A name to recognise it by.', 'dashboard'),
     prefix: textShape('The first characters of its secret, to tell keys apart.', 'cs_9fQ2x'),
     scopes: z.array(z.enum(scopes)).readonly().describe('Its scopes.'),
-    expiresAt: timeShape
-      .nullable()
-      .describe('When it expires; null if it does not.')
-      .meta({ examples: [null] }),
-    lastUsedAt: timeShape
-      .nullable()
-      .describe('When it was last used, to the minute; null if it never was.')
-      .meta({ examples: [null] }),
+    expiresAt: nullableTime('When it expires; null if it does not.'),
+    lastUsedAt: nullableTime('When it was last used, to the minute; null if it never was.'),
     createdAt: timeShape.describe('When it was created.'),
-    revokedAt: timeShape
-      .nullable()
-      .describe('When it was revoked; null if it was not.')
-      .meta({ examples: [null] }),
+    revokedAt: nullableTime('When it was revoked; null if it was not.'),
   })
   .meta({ id: 'ApiKey', description: 'A key with which programs authenticate.' });
 

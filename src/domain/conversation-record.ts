@@ -6,7 +6,7 @@ import { statuses } from './lifecycle.ts';
 import { lastMessageShape } from './message-record.ts';
 import { metadataShape } from './metadata.ts';
 import type { Context } from './operation.ts';
-import { countShape, nullableText } from './shapes.ts';
+import { countShape, nullableText, nullableTime } from './shapes.ts';
 import type { Reads } from './storage-port.ts';
 import { type Timestamp, timeShape } from './time.ts';
 
@@ -54,14 +54,8 @@ export const conversationShape = z
     messageCount: countShape('Number of messages.', 1),
     lastMessage: lastMessageShape.nullable().describe('Its last message, if it has one.'),
     lastActivityAt: timeShape.describe('Time of its last message, or of its creation if it has none.'),
-    firstResponseAt: timeShape
-      .nullable()
-      .describe('Time of the first agent message after a visitor message; null until then.')
-      .meta({ examples: [null] }),
-    closedAt: timeShape
-      .nullable()
-      .describe('When it was closed; null while it is open.')
-      .meta({ examples: [null] }),
+    firstResponseAt: nullableTime('Time of the first agent message after a visitor message; null until then.'),
+    closedAt: nullableTime('When it was closed; null while it is open.'),
     version: z
       .int()
       .min(1)

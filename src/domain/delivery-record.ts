@@ -2,7 +2,7 @@ import * as z from 'zod';
 import { type EventType, eventTypes } from './event-types.ts';
 import { idShape } from './ids.ts';
 import type { Context } from './operation.ts';
-import { countShape, nullableText } from './shapes.ts';
+import { countShape, nullableText, nullableTime } from './shapes.ts';
 import { type Timestamp, timeShape, timestamp } from './time.ts';
 
 const deliveryStatuses = ['pending', 'succeeded', 'failed', 'paused'] as const;
@@ -25,10 +25,7 @@ export const deliveryShape = z
       .nullable()
       .describe('When the next attempt is due; null during an attempt, while paused and when completed.'),
     createdAt: timeShape.describe('When it was created.'),
-    completedAt: timeShape
-      .nullable()
-      .describe('When it succeeded or finally failed; null until then.')
-      .meta({ examples: [null] }),
+    completedAt: nullableTime('When it succeeded or finally failed; null until then.'),
   })
   .meta({ id: 'Delivery', description: 'The delivery of one event to one webhook.' });
 

@@ -1,4 +1,5 @@
 import * as z from 'zod';
+import { timeShape } from './time.ts';
 
 // Fields of responses, each with an example for the documentation.
 
@@ -21,3 +22,9 @@ export const countShape = (description: string, example: number, least = 0) =>
     .min(least)
     .describe(description)
     .meta({ examples: [example] });
+
+export const nullableTime = (description: string) =>
+  timeShape
+    .nullable()
+    .describe(description)
+    .meta({ examples: [null] });

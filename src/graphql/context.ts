@@ -5,9 +5,10 @@ import { codeOf, DomainError, type Fault } from '../domain/errors.ts';
 import type { Operation } from '../domain/operation.ts';
 import type { CallCode, Ports } from '../domain/ports.ts';
 import type { ConnectionTimings } from '../http/timings.ts';
+import type { Room } from '../runtime/room.ts';
 import { AnswerBudget, maxEventBytes } from './answer-budget.ts';
 import type { GraphQLContext } from './builder.ts';
-import { Loaders } from './loaders.ts';
+import { eventReads, Loaders } from './loaders.ts';
 
 export interface ContextOptions {
   readonly timings: ConnectionTimings;
@@ -15,6 +16,8 @@ export interface ContextOptions {
   readonly onCall: (operation: string, code: CallCode, durationMs: number) => void;
   readonly onSlowReader?: (() => void) | undefined;
   readonly budget?: AnswerBudget | undefined;
+  /** Where what it loads waits. */
+  readonly room?: Room | undefined;
 }
 
 /** The errors that have been counted. */
@@ -45,6 +48,7 @@ export class OperationContext implements GraphQLContext {
   #budget: AnswerBudget | undefined;
   readonly #ports: Ports;
   readonly #onCall: ContextOptions['onCall'];
+  readonly #room: Room | undefined;
   #loaders: Loaders | undefined;
   /** When the credential was looked at last. */
   #lookedAtMs = performance.now();
@@ -54,6 +58,7 @@ export class OperationContext implements GraphQLContext {
     this.timings = options.timings;
     this.onSlowReader = options.onSlowReader;
     this.#budget = options.budget;
+    this.#room = options.room;
     this.#ports = ports;
     this.#onCall = options.onCall;
   }
@@ -64,14 +69,14 @@ export class OperationContext implements GraphQLContext {
   }
 
   get loaders(): Loaders {
-    this.#loaders ??= new Loaders(this.#ports, this.caller, this.budget);
+    this.#loaders ??= new Loaders(this.#ports, this.caller, this.budget, this.#room);
     return this.#loaders;
   }
 
   /** The same context for the response to one event, which has a budget of its own and loads what is current. */
   forEvent(): OperationContext {
     const budget = new AnswerBudget(maxEventBytes);
-    return new OperationContext(this.#ports, this.caller, { ...this, onCall: this.#onCall, budget });
+    return new OperationContext(this.#ports, this.caller, { ...this, onCall: this.#onCall, budget, room: eventReads });
   }
 
   call<Output>(

@@ -17,6 +17,7 @@ import { readPositionsOf } from '../domain/read-positions.ts';
 import type { AttemptRange } from '../domain/storage-port.ts';
 import type { Webhook } from '../domain/webhook-record.ts';
 import { webhooksById } from '../domain/webhooks.ts';
+import { Room } from '../runtime/room.ts';
 import { scheduler } from '../runtime/scheduler.ts';
 import type { AnswerBudget } from './answer-budget.ts';
 
@@ -25,6 +26,15 @@ const conversationsAtOnce = 100;
 const messagesAtOnce = 25;
 /** What is more than a page takes turns. */
 const onPage = 20;
+/**
+ * How much the answers of an account to events read at once. Each of thousands of subscriptions has one to every event, and
+ * what a database sends is decoded when it comes: with all at once, the requests of others waited behind it for seconds.
+ */
+export const eventReads = new Room({
+  size: Number.POSITIVE_INFINITY,
+  sizeOfAccount: 4,
+  waitingOfAccount: Number.POSITIVE_INFINITY,
+});
 
 interface Context {
   readonly caller: Caller;
@@ -39,6 +49,7 @@ interface Context {
 export class Loaders {
   readonly #context: Context;
   readonly #budget: AnswerBudget;
+  readonly #room: Room | undefined;
   #conversation?: DataLoader<string, Conversation | undefined>;
   #lead?: DataLoader<string, Lead | undefined>;
   #message?: DataLoader<string, Message | undefined>;
@@ -51,10 +62,14 @@ export class Loaders {
   #apiKey?: DataLoader<string, ApiKey | undefined>;
   #documentText?: DataLoader<string, string | undefined>;
 
-  /** @param budget what may be read for the answer */
-  constructor({ storage, limiter }: Ports, caller: Caller, budget: AnswerBudget) {
+  /**
+   * @param budget what may be read for the answer
+   * @param room where reads wait: `eventReads` for the answer to an event
+   */
+  constructor({ storage, limiter }: Ports, caller: Caller, budget: AnswerBudget, room?: Room) {
     this.#context = { caller, storage, limiter };
     this.#budget = budget;
+    this.#room = room;
   }
 
   /** @throws FORBIDDEN at once: a page of leads may ask for a hundred conversations, ten thousand times together */
@@ -72,11 +87,13 @@ export class Loaders {
   get message() {
     this.#message ??= new DataLoader(
       async (ids) => {
-        const messages = await this.#inTurn(ids, (context) =>
-          messagesById(
-            context,
-            ids.map((id) => orNobodysId('message', id)),
-          ),
+        const messages = await this.#inTurn(
+          (context) =>
+            messagesById(
+              context,
+              ids.map((id) => orNobodysId('message', id)),
+            ),
+          ids.length,
         );
         this.#budget.read(messages.reduce((sum, message) => sum + Buffer.byteLength(message?.content ?? ''), 0));
         return messages;
@@ -88,7 +105,7 @@ export class Loaders {
 
   get messageRange() {
     this.#messageRange ??= new DataLoader<MessageRange, readonly Message[], string>(
-      (ranges) => listMessageRanges(this.#context, ranges, (bytes) => this.#budget.read(bytes)),
+      (ranges) => this.#inTurn((context) => listMessageRanges(context, ranges, (bytes) => this.#budget.read(bytes))),
       { cacheKeyFn: ({ conversationId, from, to }) => `${conversationId} ${from} ${to}` },
     );
     return this.#messageRange;
@@ -96,7 +113,7 @@ export class Loaders {
 
   get readPositions() {
     this.#readPositions ??= new DataLoader(
-      (ids) => this.#inTurn(ids, ({ caller, storage }) => readPositionsOf(storage.read, caller, ids)),
+      (ids) => this.#inTurn(({ caller, storage }) => readPositionsOf(storage.read, caller, ids), ids.length),
       { maxBatchSize: conversationsAtOnce },
     );
     return this.#readPositions;
@@ -150,9 +167,16 @@ export class Loaders {
     this.#account?.clearAll();
   }
 
-  async #inTurn<T>(keys: readonly unknown[], load: (context: Context) => Promise<T>): Promise<T> {
-    if (keys.length > onPage) await scheduler.step(this.#context.caller.account.id);
-    return await load(this.#context);
+  async #inTurn<T>(load: (context: Context) => Promise<T>, count = 0): Promise<T> {
+    const { id } = this.#context.caller.account;
+    const entering = this.#room?.enter(id, 1);
+    const leave = await entering;
+    try {
+      if (count > onPage || entering instanceof Promise) await scheduler.step(id);
+      return await load(this.#context);
+    } finally {
+      leave?.();
+    }
   }
 
   #byId<T>(
@@ -160,9 +184,11 @@ export class Loaders {
     load: (context: Context, ids: readonly string[]) => Promise<readonly T[]>,
   ): DataLoader<string, T> {
     return new DataLoader((ids) =>
-      load(
-        this.#context,
-        ids.map((id) => orNobodysId(kind, id)),
+      this.#inTurn((context) =>
+        load(
+          context,
+          ids.map((id) => orNobodysId(kind, id)),
+        ),
       ),
     );
   }

@@ -25,7 +25,7 @@ import { resultReply } from './errors.ts';
 import { explorerPage, hasExplorer } from './explorer-page.ts';
 import { paramsOfQuery } from './get-params.ts';
 import { maxAnsweredBatch, maxBatch } from './limits.ts';
-import { Loaders } from './loaders.ts';
+import { eventReads, Loaders } from './loaders.ts';
 import type { GraphQLParts } from './parts.ts';
 import { presentResult } from './present.ts';
 import { asGraphQLError, dropExtraParams, enterRoom, judge, ready, run, type Verdict } from './requests.ts';
@@ -273,7 +273,7 @@ export function useGraphQL(ports: Ports, parts: GraphQLParts): Plugin<GraphQLCon
             events[Symbol.asyncIterator](),
             async (event) => {
               const budget = new AnswerBudget(maxEventBytes);
-              const loaders = new Loaders(ports, caller, budget);
+              const loaders = new Loaders(ports, caller, budget, eventReads);
               const contextValue = { ...(args.contextValue as GraphQLContext), budget, loaders };
               return await answer(contextValue, event);
             },

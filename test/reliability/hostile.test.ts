@@ -1,7 +1,7 @@
 import { connect } from 'node:net';
 import { join } from 'node:path';
 import { request } from 'undici';
-import { expect } from 'vitest';
+import { expect, onTestFinished } from 'vitest';
 import { errorCodes } from '../../src/domain/errors.ts';
 import { schema } from '../../src/graphql/schema.ts';
 import type { OpenApiDocument } from '../../src/rest/openapi/types.ts';
@@ -10,10 +10,12 @@ import { clientOf, type Json } from '../support/client.ts';
 import { serviceConformance } from '../support/conformance.ts';
 import { longTest } from '../support/effort.ts';
 import { temporaryFolder } from '../support/files.ts';
+import { isOnPostgres, PostgresServer } from '../support/postgres.ts';
 import { Random } from '../support/random.ts';
 import { seed } from '../support/seed.ts';
 import { RawSocket } from '../support/subscribe.ts';
 import { accountsIn } from './accounts.ts';
+import { type EmptyDatabase, fileDatabase, postgresDatabase } from './databases.ts';
 import { GraphQLAttacks } from './hostile-graphql.ts';
 import { type Hostile, oddHeaders, RestAttacks } from './hostile-rest.ts';
 import { type Attack, frameAttack, socketMessage, upgrade, wireAttack } from './hostile-wire.ts';
@@ -23,7 +25,7 @@ import { probeOf, type Stall } from './process-probe.ts';
 // and byte by byte. Each is made of the seed and its number, which the message of a failure names: TEST_SEED sends
 // the same again.
 
-const count = 100_000;
+const count = isOnPostgres ? 20_000 : 100_000;
 const atOnce = 6;
 /** For so long no request, however much it asks for, may keep all the others waiting. */
 const longestStallMs = 100;
@@ -39,9 +41,9 @@ longTest(
   async () => {
     const folder = temporaryFolder();
     const probe = probeOf(folder);
-    const databasePath = join(folder, 'test.db');
-    const [own = '', foreign = ''] = await accountsIn(databasePath, 2);
-    const server = await serve(databasePath, probe.environment);
+    const database = await newDatabase(folder);
+    const [own = '', foreign = ''] = await accountsIn(database, 2);
+    const server = await serve('', { ...probe.environment, DATABASE_URL: database.url });
     const names = { own: await fill(server.url, own, 'mine'), foreign: await fill(server.url, foreign, marker) };
     const openApi = (await (await request(`${server.url}/openapi.json`)).body.json()) as OpenApiDocument;
     const attacker = new Attacker(server.url, own, openApi, names);
@@ -75,6 +77,13 @@ longTest(
     expect(errors, `TEST_SEED=${seed}`).toEqual([]);
   },
 );
+
+async function newDatabase(folder: string): Promise<EmptyDatabase> {
+  if (!isOnPostgres) return fileDatabase(join(folder, 'test.db'));
+  const server = await PostgresServer.start();
+  onTestFinished(() => server.remove());
+  return await postgresDatabase(server);
+}
 
 /** Gives an account one of everything. @returns the ids of it all */
 async function fill(url: string, secret: string, text: string): Promise<string[]> {

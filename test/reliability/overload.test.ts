@@ -10,6 +10,7 @@ import { scrape } from '../support/metrics.ts';
 import { RawSocket } from '../support/subscribe.ts';
 import { until } from '../support/wait.ts';
 import { accountsIn } from './accounts.ts';
+import { fileDatabase } from './databases.ts';
 import { type Load, LoadProcess, type LoadResult, type Request } from './load.ts';
 
 // A real server, measured by clients that wait for their answers, and then asked for twice as much by clients that do
@@ -31,7 +32,7 @@ test('at twice what it can take, it refuses early what it has no time for, serve
 }, async () => {
   const load = new LoadProcess();
   const databasePath = join(temporaryFolder(), 'test.db');
-  const [secret = ''] = await accountsIn(databasePath, 1);
+  const [secret = ''] = await accountsIn(fileDatabase(databasePath), 1);
   const server = await serve(databasePath);
   const { url } = server;
   const requests = mixFor(secret);

@@ -15,6 +15,7 @@ import { SseReader } from '../support/sse.ts';
 import { RawSocket } from '../support/subscribe.ts';
 import { until } from '../support/wait.ts';
 import { accountsIn } from './accounts.ts';
+import { fileDatabase } from './databases.ts';
 import { type ProcessState, probeOf } from './process-probe.ts';
 
 // A server under a mixed load for a while: clients of all kinds that come, work, and go, not all of them politely.
@@ -37,7 +38,7 @@ test('what it holds levels off, whoever comes and goes: memory, descriptors, tim
   const folder = temporaryFolder();
   const databasePath = join(folder, 'test.db');
   const probe = probeOf(folder);
-  const [secret = ''] = await accountsIn(databasePath, 1);
+  const [secret = ''] = await accountsIn(fileDatabase(databasePath), 1);
   const server = await serve(databasePath, {
     ...probe.environment,
     WEBHOOK_ALLOW_HTTP: 'true',

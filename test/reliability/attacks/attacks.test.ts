@@ -1,8 +1,9 @@
+import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { effort } from '../../support/effort.ts';
 import { isOnPostgres, PostgresServer } from '../../support/postgres.ts';
+import { type EmptyDatabase, fileDatabase, postgresDatabase } from '../databases.ts';
 import { faultsIn } from './bounds.ts';
-import { fileDatabase, postgresDatabase, type TrialDatabase } from './databases.ts';
 import { reportOf } from './report.ts';
 import { type Attack, attacks, everythingAtOnce } from './table.ts';
 import { type Result, Trial } from './trial.ts';
@@ -28,7 +29,7 @@ let shared: Trial | undefined;
 beforeAll(async () => {
   if (isWithDatabase) server = await PostgresServer.start();
   // In the short run they share a server.
-  if (!isLong) shared = await Trial.start(await newDatabase(), { isLong });
+  if (!isLong) shared = await Trial.start(newDatabase, { isLong });
 });
 
 afterAll(async () => {
@@ -37,13 +38,13 @@ afterAll(async () => {
   console.log(reportOf(results));
 });
 
-async function newDatabase(): Promise<TrialDatabase> {
-  return server === undefined ? fileDatabase() : postgresDatabase(await server.database());
+async function newDatabase(folder: string): Promise<EmptyDatabase> {
+  return server === undefined ? fileDatabase(join(folder, 'test.db')) : await postgresDatabase(server);
 }
 
 async function tryAttacks(name: string, attacking: readonly Attack[], maxOldSpaceMiB?: number): Promise<void> {
   const options = { isLong, ...(maxOldSpaceMiB !== undefined && { maxOldSpaceMiB }) };
-  const trial = shared ?? (await Trial.start(await newDatabase(), options));
+  const trial = shared ?? (await Trial.start(newDatabase, options));
   try {
     const result = await trial.run(name, attacking, maxOldSpaceMiB === undefined ? repetitions : 1);
     results.push(result);

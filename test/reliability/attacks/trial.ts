@@ -7,9 +7,9 @@ import { fileURLToPath } from 'node:url';
 import { createAccount, type Plan, updateAccount } from '../../../src/domain/accounts.ts';
 import type { Ports } from '../../../src/domain/ports.ts';
 import { portsOn } from '../../bench/data.ts';
+import type { EmptyDatabase } from '../databases.ts';
 import type { Target } from './attacker.ts';
 import { heapGrowthMiB } from './bounds.ts';
-import type { TrialDatabase } from './databases.ts';
 import { heapAfterCollection } from './inspector.ts';
 import type { Attack } from './table.ts';
 
@@ -122,9 +122,9 @@ export interface TrialOptions {
 
 export class Trial {
   readonly #options: TrialOptions;
-  readonly #database: TrialDatabase;
-  readonly #folder = mkdtempSync(join(tmpdir(), 'conversation-service-'));
-  readonly #logPath = join(this.#folder, 'server.log');
+  readonly #database: EmptyDatabase;
+  readonly #folder: string;
+  readonly #logPath: string;
   readonly #attacker = new Helper('attacker.mts');
   readonly #neighbour = new Helper('neighbour.mts');
   /** What the neighbour asks for, and how long it waited without an attack, once it has begun. */
@@ -139,14 +139,20 @@ export class Trial {
   /** The account of all attacks with raised limits. */
   #raised: Account | undefined;
 
-  private constructor(database: TrialDatabase, options: TrialOptions) {
+  private constructor(folder: string, database: EmptyDatabase, options: TrialOptions) {
+    this.#folder = folder;
+    this.#logPath = join(folder, 'server.log');
     this.#database = database;
     this.#options = options;
   }
 
-  /** Starts a server with an empty database, as `npm start` does. */
-  static async start(database: TrialDatabase, options: TrialOptions): Promise<Trial> {
-    const trial = new Trial(database, options);
+  /**
+   * Starts a server, as `npm start` does.
+   * @param newDatabase is given a folder that is removed with the trial
+   */
+  static async start(newDatabase: (folder: string) => Promise<EmptyDatabase>, options: TrialOptions): Promise<Trial> {
+    const folder = mkdtempSync(join(tmpdir(), 'conversation-service-'));
+    const trial = new Trial(folder, await newDatabase(folder), options);
     await trial.#start();
     return trial;
   }
@@ -160,7 +166,6 @@ export class Trial {
     this.#server?.kill('SIGKILL');
     this.#attacker.end();
     this.#neighbour.end();
-    this.#database.remove();
     rmSync(this.#folder, { recursive: true, force: true });
   }
 

@@ -5,6 +5,9 @@ import { openPostgresStorage } from '../../src/storage/postgres/storage.ts';
 import { longTest as test } from '../support/effort.ts';
 import { postgresServer } from '../support/postgres.ts';
 import { sampleConversation, storedAccount } from '../support/samples.ts';
+import { startTestServer } from '../support/server.ts';
+import { RawSocket } from '../support/subscribe.ts';
+import { until } from '../support/wait.ts';
 
 const { database } = postgresServer();
 
@@ -32,4 +35,37 @@ test('an account whose reads hang leaves connections for the reads of others', a
   });
   const found = await reading.all;
   expect(found).toEqual(Array.from({ length: 50 }, () => ({ status: 'fulfilled', value: conversation })));
+});
+
+test('what an account’s subscriptions read for events is asked for four at a time, and all is answered', async () => {
+  const url = await database();
+  const asked: string[] = [];
+  const server = await startTestServer({
+    config: { postgres: { url, directUrl: undefined } },
+    onStatement: (text) => {
+      if (text.includes('JOIN messages')) asked.push(text);
+    },
+  });
+  onTestFinished(() => server.close());
+  const [mine, theirs] = [await server.account(), await server.account()];
+  const after = (await mine.graphql('{ eventCursor }')).data.eventCursor;
+  await mine.rest('POST', '/conversations', { body: { message: { content: 'Hello?', sender: 'visitor' } } });
+  const operator = postgres(url, { max: 1, fetch_types: false });
+  onTestFinished(() => operator.end());
+  const socket = await new RawSocket(server.url).init(mine.secret);
+  const count = 20;
+  await operator.begin(async (transaction) => {
+    await transaction`LOCK TABLE messages IN ACCESS EXCLUSIVE MODE`;
+    for (let index = 0; index < count; index++) {
+      const current = 'conversation { current { messages(first: 1) { nodes { content } } } }';
+      // Each is another: those that are the same share an answer.
+      const query = `subscription ($after: String) { n${index}: conversationStarted(after: $after) { ${current} } }`;
+      socket.send({ id: `s${index}`, type: 'subscribe', payload: { query, variables: { after } } });
+    }
+    await until(() => asked.length > 0);
+    for (let times = 0; times < 10; times++) expect((await theirs.rest('GET', '/conversations')).status).toBe(200);
+    expect(asked.length).toBeLessThanOrEqual(4); // some wait on the same connections for the conversation first
+  });
+  await until(() => socket.messages.filter(({ type }) => type === 'next').length === count);
+  socket.socket.close();
 });

@@ -607,6 +607,29 @@ describe('a work', () => {
     expect([...(await other`DELETE FROM meta WHERE name = 'left behind' RETURNING name`)]).toEqual([]);
   });
 
+  test.for([false, true])(
+    'ends with what is left of its transaction where what was prepared has become useless, also if the connection is cut: %s',
+    async (isCut) => {
+      const url = await database();
+      const relay = await TcpRelay.open(url);
+      const session = new Session(relay.through(url), {});
+      onTestFinished(() => session.close());
+      void session.begin('');
+      await session.query('DEALLOCATE ALL', [], false);
+      await session.commit();
+      void session.begin('');
+      // What has not been prepared yet is described first; what comes behind it waits for that.
+      const works = ['described', 'behind it', 'at the end'].map((value) =>
+        session.change(`INSERT INTO meta (name, value) VALUES ('left behind: ${value}', $1)`, ['1']),
+      );
+      const ends = Promise.allSettled([...works, session.commit()]);
+      await session.lost.catch(() => isCut && relay.cut());
+      expect((await ends).map(({ status }) => status)).toEqual(Array.from({ length: 4 }, () => 'rejected'));
+      expect(isUseless(session.failure)).toBe(true);
+      expect([...(await clientOf(url)`DELETE FROM meta WHERE name LIKE 'left behind%' RETURNING name`)]).toEqual([]);
+    },
+  );
+
   test('that is repeated alone, and cannot have the lock of its account any more, is unavailable', async () => {
     const url = await database();
     const storage = await opened(url, { maxSessions: 1, lockTimeoutMs: 100 });
@@ -758,6 +781,35 @@ describe('a read', () => {
       }
       expect(await Promise.all(answers)).toEqual(asked);
     }
+  });
+
+  test('is answered however many wait for a connection on which what was prepared has become useless', async () => {
+    const url = await server().database();
+    const other = clientOf(url);
+    await other`CREATE TABLE numbers AS SELECT 0 AS number`;
+    const pool = new Pool(url, 1, {});
+    onTestFinished(() => pool.close());
+    const useless = 'SELECT * FROM numbers WHERE number = $1';
+    await pool.query(useless, [0]);
+    await other`ALTER TABLE numbers ADD COLUMN another integer`;
+    const [first, ...rest] = await Promise.all([
+      pool.query(useless, [0]),
+      ...Array.from({ length: 1_000 }, (_, number) => pool.query('SELECT $1::integer AS number', [number])),
+    ]);
+    expect([...(first ?? [])]).toEqual([{ number: 0, another: null }]);
+    expect(rest.map(([row]) => row?.['number'])).toEqual(Array.from({ length: 1_000 }, (_, number) => number));
+  });
+
+  test('ends when the storage is closed, however many there are', async () => {
+    const pool = new Pool(await database(), 1, {});
+    await pool.query('SELECT 1', []);
+    const reads = Promise.allSettled(Array.from({ length: 1_000 }, () => pool.query('SELECT 1', [])));
+    await new Promise((resolve) => setImmediate(resolve)); // when as many are sent as may be
+    await pool.close();
+    const outcomes = new Set(
+      (await reads).map((read) => (read.status === 'fulfilled' ? 'answered' : read.reason.code)),
+    );
+    expect(outcomes).toEqual(new Set(['answered', 'CONNECTION_ENDED']));
   });
 });
 

@@ -7,6 +7,8 @@ import { isDisconnection, isUseless } from './errors.ts';
 // Connections to the database.
 
 export type Client = postgres.Sql<{ bigint: number }> & {
+  /** What it has been asked, and is not answered yet. */
+  readonly asked: Set<Promise<unknown>>;
   /**
    * Ends it with all its connections. The driver’s own `end` would leave those open that are being made at that moment.
    * @param graceMs how long what it has been asked may take
@@ -103,8 +105,9 @@ export function connect(url: string, options: ConnectionOptions = {}, onClose?: 
   const { hostname, port } = new URL(url);
   let isFinished = false;
   let sockets: Socket[] = [];
+  const asked: Client['asked'] = new Set();
   const socketFor = (address: SocketAddress): Socket | Promise<Socket> => {
-    if (isFinished) throw new Error('The client was ended');
+    if (isFinished) throw new Lost('The client was ended');
     const socket = socketOf(address);
     sockets = [...sockets.filter(({ destroyed }) => !destroyed), socket];
     return encryption === undefined ? socket : encryptedSocket(socket, encryption);
@@ -139,12 +142,20 @@ export function connect(url: string, options: ConnectionOptions = {}, onClose?: 
     } as Record<string, postgres.PostgresType>,
   });
   return Object.assign(client, {
+    asked,
     async finish(graceMs: number) {
       await client.end({ timeout: graceMs / 1_000 });
       isFinished = true;
       for (const socket of sockets) socket.destroy();
+      // What the driver has not sent when the rest is answered, it forgets.
+      for (const query of asked) (query as unknown as Rejectable).reject(new Lost('The client was ended'));
     },
   }) as unknown as Client;
+}
+
+/** What the types of the driver leave out of its queries. */
+interface Rejectable {
+  reject(error: Error): void;
 }
 
 interface SocketAddress {
@@ -173,7 +184,7 @@ function socketOf({ host: [host = 'localhost'], port: [port = 5432], path }: Soc
  */
 function failWhenEnded(socket: Socket): void {
   socket.on('error', () => {}); // the driver listens no more to one that it has ended itself
-  socket.once('end', () => socket.destroy(new Ended()));
+  socket.once('end', () => socket.destroy(new Lost('The other side has closed the connection')));
 }
 
 async function encryptedSocket(socket: Socket, encryption: Encryption): Promise<Socket> {
@@ -207,12 +218,8 @@ function sendTogether(socket: Socket): void {
   }) as Socket['write'];
 }
 
-class Ended extends Error {
+class Lost extends Error {
   readonly code = 'ECONNRESET';
-
-  constructor() {
-    super('The other side has closed the connection');
-  }
 }
 
 /** The settings that keep others from waiting for long. */
@@ -257,7 +264,12 @@ async function ask(client: Client, text: string, values: readonly unknown[], pre
         [],
         options,
       );
-  return await query;
+  client.asked.add(query);
+  try {
+    return await query;
+  } finally {
+    client.asked.delete(query);
+  }
 }
 
 /**
@@ -306,12 +318,17 @@ export class Connection {
     await this.#client.finish(closeMs);
   }
 
-  /** Makes a new connection, and ends the present one, which rejects what still waits for it, unless it is answered soon. */
+  /**
+   * Makes a new connection, and ends the former one: at once, which rejects what still waits for it, or when all of that is
+   * answered, if only what it has prepared is useless.
+   */
   #giveUp(client: Client, cause?: unknown): void {
-    if (client !== this.#client || this.#isClosing) return;
-    this.#onLoss(cause);
-    this.#client = this.#connect();
-    void client.finish(cause === undefined ? 0 : answerGraceMs);
+    if (client === this.#client) {
+      if (this.#isClosing) return;
+      this.#onLoss(cause);
+      this.#client = this.#connect();
+    }
+    void Promise.allSettled(cause === undefined ? [] : client.asked).then(() => client.finish(0));
   }
 }
 

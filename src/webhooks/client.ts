@@ -143,7 +143,8 @@ class ResponseHandler implements Dispatcher.DispatchHandler {
   onResponseStart(_: Dispatcher.DispatchController, status: number, headers: IncomingHttpHeaders): void {
     if (status < 200) {
       this.#interim++;
-      if (this.#interim > maxInterim) this.#breakOff('There were too many interim responses.');
+      if (status === 101) this.#breakOff(notAskedFor);
+      else if (this.#interim > maxInterim) this.#breakOff('There were too many interim responses.');
       return;
     }
     this.#status = status;
@@ -207,6 +208,7 @@ class ResponseHandler implements Dispatcher.DispatchHandler {
 
 const nothing = Buffer.alloc(0);
 const cutOff = 'The response was cut off.';
+const notAskedFor = 'The response was 100 or 101, which was not asked for.';
 
 /** The statuses whose `Location` a client would follow. */
 const redirects: ReadonlySet<number> = new Set([301, 302, 303, 307, 308]);
@@ -237,9 +239,9 @@ function describe(error: unknown): string {
   if (error instanceof AddressRefused) return `The URL ${error.message}.`;
   if (error instanceof errors.ConnectTimeoutError) return connectTimeout;
   if (error instanceof errors.HTTPParserError) return 'The response is not valid HTTP.';
-  // undici ends the connection there, and gives these errors the code of a connection that was closed.
+  // undici ends the connection at 100, and at 101 with `Upgrade`, with the code of a connection that was closed.
   if (error instanceof errors.SocketError && /^bad (response|upgrade)$/.test(error.message)) {
-    return 'The response was 100 or 101, which was not asked for.';
+    return notAskedFor;
   }
   const code = codeOf(error);
   const fallback = code.startsWith('ERR_SSL_') ? 'The TLS connection failed' : 'The request failed';

@@ -608,7 +608,7 @@ describe('a work', () => {
   });
 
   test.for([false, true])(
-    'ends with what is left of its transaction where what was prepared has become useless, also if the connection is cut: %s',
+    'waits for no statement for ever where what was prepared has become useless, whether it is cut off then or not: %s',
     async (isCut) => {
       const url = await database();
       const relay = await TcpRelay.open(url);

@@ -659,9 +659,16 @@ test('what was written before the site takes the visitor for somebody else is no
   await shows(visitor.notice, '');
   site.serve({ id: 'customer-8', name: 'Alan' });
   await page.route('**/v1/events/stream*', (route) => route.abort());
+  const draft = gate();
+  const held = page.waitForRequest(
+    (request) => request.method() === 'POST' && request.url().endsWith('/v1/conversations'),
+  );
+  await page.route('**/v1/conversations', (route) => draft.opened.then(() => route.continue()), { times: 1 });
   server.clock.advance(16 * minuteMs); // the token ends, and the message is the first to notice
   await visitor.write('I am Ada.');
+  await held; // so the answer finds the draft there
   await visitor.field.fill('And I have a secret.');
+  draft.open();
   await shows(visitor.texts, []);
   expect(await visitor.field.inputValue()).toBe('');
   await visitor.write('I am Alan.');

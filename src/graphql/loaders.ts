@@ -131,14 +131,14 @@ export class Loaders {
 
   get attemptRange() {
     this.#attemptRange ??= new DataLoader(
-      (ranges) => attemptRanges(this.#context, ranges, (bytes) => this.#budget.read(bytes)),
+      (ranges) => this.#inTurn((context) => attemptRanges(context, ranges, (bytes) => this.#budget.read(bytes))),
       { cacheKeyFn: ({ deliveryId, from, to }) => `${deliveryId} ${from} ${to}` },
     );
     return this.#attemptRange;
   }
 
   get documentText() {
-    this.#documentText ??= new DataLoader((ids) => documentTexts(this.#context, ids));
+    this.#documentText ??= new DataLoader((ids) => this.#inTurn((context) => documentTexts(context, ids)));
     return this.#documentText;
   }
 

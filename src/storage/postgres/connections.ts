@@ -327,6 +327,8 @@ export class Connection {
       if (this.#isClosing) return;
       this.#onLoss(cause);
       this.#client = this.#connect();
+    } else if (cause !== undefined) {
+      return; // its end waits for this answer already, among others
     }
     void Promise.allSettled(cause === undefined ? [] : client.asked).then(() => client.finish(0));
   }

@@ -3,13 +3,12 @@ import { Server as NetServer, type Socket } from 'node:net';
 import { network } from '../access/failed-attempts.ts';
 import { ownerOf } from '../http/request-context.ts';
 import { scheduler } from '../runtime/scheduler.ts';
+import { backlog } from './listen.ts';
 import { ReadingTurns } from './reading-turns.ts';
 
 /** The code of the error of a client whose request was cut off because too many arrived at once. */
 export const tooManyRequests = 'TOO_MANY_REQUESTS';
 
-/** The listen backlog: connections the kernel may have accepted for us. Node's default. */
-const backlog = 511;
 /** How often a stopping server looks for idle connections. */
 const sweepMs = 50;
 

@@ -1,6 +1,13 @@
 import { createServer, type Server } from 'node:net';
 import { OperatorError } from './operator-error.ts';
 
+/**
+ * How many connections wait in the system to be accepted. It drops what comes beyond, and their clients try again after a
+ * second, then after two, and four, behind all who come meanwhile: Node's default, 511, is soon full where thousands connect
+ * at once. The system has a limit, too: `net.core.somaxconn`, which is 4,096 by default.
+ */
+export const backlog = 4_096;
+
 interface Address {
   readonly host: string;
   readonly port: number;
@@ -11,7 +18,7 @@ export function listen(server: Server, { host, port }: Address, reusePort = fals
   return new Promise((resolve, reject) => {
     const onError = (error: Error): void => reject(listenError(error, { host, port }));
     server.once('error', onError);
-    server.listen({ host, port, reusePort }, () => {
+    server.listen({ host, port, reusePort, backlog }, () => {
       server.off('error', onError);
       resolve();
     });

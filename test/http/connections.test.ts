@@ -1,8 +1,13 @@
+import { readFileSync } from 'node:fs';
 import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import { type AddressInfo, connect } from 'node:net';
+import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { Connections } from '../../src/server/connections.ts';
+import { serve } from '../cli/program.ts';
+import { temporaryFolder } from '../support/files.ts';
 import { startTestServer, type TestServer, type TestServerOptions } from '../support/server.ts';
+import { until } from '../support/wait.ts';
 import { openWire, requestText, type Wire } from './wire.ts';
 
 // More connections, and more requests on them, than a server has room for.
@@ -280,3 +285,19 @@ test('who is refused to make room is told so under the id of the request', async
   const { status, headers: answer } = await wire.response();
   expect({ status, id: answer['x-request-id'] }).toEqual({ status: 503, id: 'mine' });
 });
+
+test.runIf(process.platform === 'linux')(
+  'a crowd that connects at once waits for the server, and is not dropped by the system',
+  async () => {
+    const most = Number(readFileSync('/proc/sys/net/core/somaxconn', 'utf8'));
+    const server = await serve(join(temporaryFolder(), 'test.db'));
+    server.signal('SIGSTOP'); // as one that is busy, and accepts nobody for a while
+    const { hostname, port } = new URL(server.url);
+    const sockets = Array.from({ length: Math.min(1_500, most) }, () => connect(Number(port), hostname));
+    onTestFinished(() => {
+      server.signal('SIGCONT');
+      for (const socket of sockets) socket.destroy();
+    });
+    await until(() => sockets.every(({ connecting }) => !connecting));
+  },
+);

@@ -15,6 +15,11 @@ export class FairQueue<T> {
     return this.#size;
   }
 
+  /** How many accounts wait for their turn. */
+  get accounts(): number {
+    return this.#byAccount.size;
+  }
+
   push(accountId: string, item: T): void {
     const items = this.#byAccount.get(accountId);
     if (items === undefined) this.#byAccount.set(accountId, [item]);

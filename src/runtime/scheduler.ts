@@ -14,6 +14,11 @@ const openMs = 2;
 const arrivalsAtOnceMs = 5;
 /** How long arrivals that wait are begun per turn of the event loop, which accepts only one new connection each time. */
 const arrivalsMs = 20;
+/**
+ * How many arrivals of one owner are begun in such a turn. What they do when their bodies are there, or a database's answers,
+ * has no time of its own: the next turn takes as long as all of that, and who waits for a database waits for many turns.
+ */
+const arrivalsOfOwner = 16;
 /** The same for requests that wait: as long as everything else took, so that neither starves the other, but within these. */
 const minRequestsMs = 2;
 const maxRequestsMs = 20;
@@ -178,7 +183,17 @@ export class Scheduler {
       const requestsMs = Math.min(maxRequestsMs, Math.max(minRequestsMs, otherWorkAndArrivalsMs));
       run(this.#takeRequest, this.#startedMs + requestsMs, this.#runSteps);
     };
-    run(() => this.#arrivals.take(), nowMs + arrivalsMs, runRequests);
+    let rounds = 0;
+    let left = 0; // of the owners of whom one is begun in this round
+    const takeArrival = (): Run | undefined => {
+      if (left === 0) {
+        if (++rounds > arrivalsOfOwner) return undefined;
+        left = this.#arrivals.accounts;
+      }
+      left--;
+      return this.#arrivals.take();
+    };
+    run(takeArrival, nowMs + arrivalsMs, runRequests);
   };
 
   readonly #takeRequest = (): Run | undefined => {

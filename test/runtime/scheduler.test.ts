@@ -97,6 +97,25 @@ test('what arrives when the event loop has long been reading waits, fairly by ne
   expect(order).toEqual(['many', 'few', 'many']);
 });
 
+test('of each network a few of those that wait are begun before the event loop turns, however many there are', async () => {
+  const scheduler = new Scheduler();
+  expect(scheduler.arrival('many')).toBeUndefined();
+  work(10);
+  const begun: string[] = [];
+  const arrive = async (network: string): Promise<void> => {
+    await scheduler.arrival(network);
+    begun.push(network);
+  };
+  const arrivals = ['many', 'some'].flatMap((network) => Array.from({ length: 40 }, () => arrive(network)));
+  arrivals.push(arrive('few'));
+  await until(() => begun.length > 0); // which looks once in each turn
+  expect(begun.filter((network) => network === 'many').length).toBeLessThan(20);
+  expect(begun.filter((network) => network === 'some').length).toBeGreaterThan(10);
+  expect(begun).toContain('few');
+  await Promise.all(arrivals);
+  expect(begun).toHaveLength(81);
+});
+
 test('requests wait by account, reads and writes alternately, and no account waits for all of another', async () => {
   const scheduler = new Scheduler();
   expect(scheduler.arrival('network')).toBeUndefined();

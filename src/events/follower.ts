@@ -27,6 +27,8 @@ export interface Sources {
   readonly join: (accountId: string, epoch: string, follower: Wakeable) => Tail;
   /** Removes it, however often it is called. */
   readonly leave: (tail: Tail, follower: Wakeable) => void;
+  /** Clears all tails if anything was erased that they may hold. */
+  readonly clearErased: () => Promise<void>;
 }
 
 /** Events to be yielded, and the last sequence that was scanned for them. */
@@ -56,6 +58,8 @@ export class Follower implements EventFollower, Wakeable, AsyncIterableIterator<
   /** The most events of the next read of the storage. */
   #readSize = firstReadSize;
   #tail: Tail | undefined;
+  /** Whether the tail may hold what another process had erased before this follower joined: word of that takes a moment. */
+  #mayBeErased = false;
   #held: Held | undefined;
   /** Whether the event loop has to turn before the next batch is read. */
   #mustYield = false;
@@ -112,6 +116,7 @@ export class Follower implements EventFollower, Wakeable, AsyncIterableIterator<
   #join(): Tail {
     const { accountId, after } = this.#options;
     this.#tail = this.#sources.join(accountId, after.epoch, this);
+    this.#mayBeErased = this.position < this.#tail.last;
     return this.#tail;
   }
 
@@ -159,6 +164,8 @@ export class Follower implements EventFollower, Wakeable, AsyncIterableIterator<
   async #read(tail: Tail): Promise<readonly LogEvent[]> {
     const { timesCleared } = tail;
     if (tail.after(this.position) === undefined) await tail.reach(this.position);
+    if (this.#mayBeErased) await this.#sources.clearErased();
+    this.#mayBeErased = false;
     const batch = this.#readTail(tail) ?? (await this.#readStorage());
     // If the tail was cleared meanwhile, some of them may have been erased: they are read again.
     if (this.#isEnded || timesCleared !== tail.timesCleared) return [];

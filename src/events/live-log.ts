@@ -38,6 +38,7 @@ export class LiveLog implements LiveEvents {
       held: new HeldMemory(heldBytes),
       join: (accountId, epoch, follower) => this.#join(accountId, epoch, follower),
       leave: (tail, follower) => this.#leave(tail, follower),
+      clearErased: () => this.#clearErased(),
     };
   }
 
@@ -102,18 +103,22 @@ export class LiveLog implements LiveEvents {
     }
   }
 
-  /** Clears caches that may hold events whose data was erased from the storage. */
   async #clearAfterErasure(tails: readonly [string, Tail][]): Promise<void> {
     // Until the answer is there, which may take longer than that to a deletion, nothing is taken from them.
     for (const [, tail] of tails) tail.doubts++;
     try {
-      const erasures = await this.#storage.read.events.erasures();
-      if (erasures === this.#erasures) return;
-      // Those that joined meanwhile as well: once the number is known, nobody else would clear them.
-      for (const tail of this.#tails.values()) tail.clear();
-      this.#erasures = erasures;
+      await this.#clearErased();
     } finally {
       for (const [, tail] of tails) tail.doubts--;
     }
+  }
+
+  /** Clears caches that may hold events whose data was erased from the storage. */
+  async #clearErased(): Promise<void> {
+    const erasures = await this.#storage.read.events.erasures();
+    if (erasures === this.#erasures) return;
+    // Those that joined meanwhile as well: once the number is known, nobody else would clear them.
+    for (const tail of this.#tails.values()) tail.clear();
+    this.#erasures = erasures;
   }
 }

@@ -500,8 +500,13 @@ describe('a lagging follower', () => {
       expect(resuming.sequences).toEqual(range(1, 15));
       return looks(statements);
     };
+    // Whoever is the first to resume clears them all: nobody has looked yet whether something was erased.
+    const { id: other } = await storedAccount(storage);
+    await fill(other);
+    await looksToResume(other);
     const accounts = await Promise.all(Array.from({ length: 6 }, () => storedAccount(storage)));
-    for (const { id } of accounts) await fill(id);
+    const following: Reader[] = [];
+    for (const { id } of accounts) following.push(await fill(id));
     // What is not followed any more is not held, and takes nothing from the others.
     for (let count = 0; count < 6; count++) (await fill((await storedAccount(storage)).id)).end();
     const kept: boolean[] = [];
@@ -509,8 +514,8 @@ describe('a lagging follower', () => {
     expect(kept).toEqual([true, true, true, false, false, false]);
     // A quiet one that is no longer quiet is shared again.
     await append(storage, accounts[0]?.id ?? '', events(2));
-    await readers[0]?.pullTo(17);
-    expect(readers[0]?.sequences).toEqual(range(1, 17));
+    await following[0]?.pullTo(17);
+    expect(following[0]?.sequences).toEqual(range(1, 17));
   });
 
   test('behind the pruned part of the log gets CURSOR_EXPIRED with the oldest cursor, from which it can continue', async () => {
@@ -901,6 +906,24 @@ describe('erased data', () => {
     await storage.write(async (tx) => tx.conversations.erase(accountId, conversation));
     await until(() => failed);
     const next = read(0);
+    await next.pullTo(1);
+    expect(next.got.map(({ erased }) => erased)).toEqual([true]);
+  });
+
+  test('by another process is not delivered to who joins after it, even if this one has not been told of it yet', async () => {
+    const { path, storage, accountId } = await openLog();
+    await storage.write(async (tx) => tx.conversations.insert(accountId, conversation));
+    const watch: Storage['watch'] = (listener) => storage.watch((touched) => touched && listener(touched));
+    const liveLog = liveLogOn({ ...storage, watch });
+    const [beside, next] = [new Reader(liveLog, accountId, 0), new Reader(liveLog, accountId, 0)];
+    readers.push(beside, next);
+    beside.pull();
+    await turns();
+    await append(storage, accountId, events(1));
+    await beside.pullTo(1);
+    const other = openSqliteStorage(path);
+    onTestFinished(() => other.close());
+    await other.write(async (tx) => tx.conversations.erase(accountId, conversation));
     await next.pullTo(1);
     expect(next.got.map(({ erased }) => erased)).toEqual([true]);
   });

@@ -2,7 +2,7 @@ import { setTimeout } from 'node:timers/promises';
 import type { Command } from 'commander';
 import type { Logger } from 'pino';
 import { type Config, readConfig } from '../config.ts';
-import { createAccount } from '../domain/accounts.ts';
+import { createFirstAccount } from '../domain/accounts.ts';
 import type { Ports } from '../domain/ports.ts';
 import { systemClock } from '../server/clock.ts';
 import { OperatorError } from '../server/operator-error.ts';
@@ -81,7 +81,9 @@ async function serve(config: Config, log: Logger, worker?: Worker): Promise<void
 /** In an empty database, creates a first account to try things with, and prints its key. */
 async function createDemoAccount(ports: Ports, url: string): Promise<void> {
   if ((await ports.storage.read.accounts.list()).length > 0) return;
-  const { account, apiKey } = await createAccount(ports, { name: 'demo', plan: 'business' });
+  const created = await createFirstAccount(ports, { name: 'demo', plan: 'business' });
+  if (created === undefined) return; // another server was faster
+  const { account, apiKey } = created;
   printText(`
 Created a first account: ${account.name} (${account.plan}).
 

@@ -8,6 +8,7 @@ import { type Context, operation, parseInput } from './operation.ts';
 import { originsInput } from './origins.ts';
 import type { Ports } from './ports.ts';
 import { countShape, textShape } from './shapes.ts';
+import type { Transaction } from './storage-port.ts';
 import { line } from './text.ts';
 import { type Timestamp, timeShape, timestamp } from './time.ts';
 
@@ -110,8 +111,25 @@ const accountInput = z.strictObject({
     .optional(),
 });
 
+interface NewAccount {
+  readonly account: Account;
+  readonly apiKey: NewApiKey;
+}
+
 /** Creates an account and its first key, with every scope. For the operator only: it checks no credential. */
-export async function createAccount(ports: Ports, input: unknown): Promise<{ account: Account; apiKey: NewApiKey }> {
+export async function createAccount(ports: Ports, input: unknown): Promise<NewAccount> {
+  const store = newAccount(ports, input);
+  return await ports.storage.write(store);
+}
+
+/** The same if there is no account yet, whoever else does so at the same time. @returns undefined if there is one */
+export async function createFirstAccount(ports: Ports, input: unknown): Promise<NewAccount | undefined> {
+  const store = newAccount(ports, input);
+  return await ports.storage.write(async (tx) => ((await tx.accounts.areNone()) ? await store(tx) : undefined));
+}
+
+/** @returns what stores it */
+function newAccount(ports: Ports, input: unknown): (tx: Transaction) => Promise<NewAccount> {
   const { name, plan, requestsPerHour: own } = parseInput(accountInput, input);
   const now = ports.clock.now();
   const account: Account = {
@@ -122,11 +140,10 @@ export async function createAccount(ports: Ports, input: unknown): Promise<{ acc
     createdAt: timestamp(now),
   };
   const prepared = prepareApiKey({ ...ports, now }, { name: 'first key', scopes });
-  const apiKey = await ports.storage.write(async (tx) => {
+  return async (tx) => {
     await tx.accounts.insert(account);
-    return await storeApiKey(tx, account.id, prepared);
-  });
-  return { account, apiKey };
+    return { account, apiKey: await storeApiKey(tx, account.id, prepared) };
+  };
 }
 
 /** An account with the origins whose pages may call with its tokens, as the operator sees it. */

@@ -121,6 +121,8 @@ export interface AccountReads {
 
 export interface AccountWrites {
   insert(account: Account): Awaitable<void>;
+  /** Whether there is no account yet. If so, nobody else inserts one before the transaction ends. */
+  areNone(): Awaitable<boolean>;
   update(account: Account): Awaitable<void>;
   /** Replaces the origins whose pages may call with tokens of the account. */
   setOrigins(id: string, origins: readonly string[]): Awaitable<void>;

@@ -5,7 +5,7 @@ import { type AddressInfo, connect, createServer as createTcpServer, type Socket
 import { join } from 'node:path';
 import Database from 'better-sqlite3';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import type { Account } from '../../src/domain/accounts.ts';
+import { type Account, createFirstAccount } from '../../src/domain/accounts.ts';
 import type { NewApiKey } from '../../src/domain/api-keys.ts';
 import { clientOf } from '../support/client.ts';
 import { longTest } from '../support/effort.ts';
@@ -39,6 +39,17 @@ describe('the first account', () => {
     const second = await serve(path);
     expect(second.greeting, 'there is one already').not.toMatch(secretPattern);
     expect((await clientOf(second.url, secret).rest('GET', '/conversations')).body.pagination.total).toBe(2);
+  });
+
+  test('is one, however many servers make it at once', async () => {
+    const one = await startTestServer();
+    onTestFinished(() => one.close());
+    const other = await startTestServer({ databasePath: one.databasePath });
+    onTestFinished(() => other.close());
+    const make = ({ app }: typeof one) => createFirstAccount(app.ports, { name: 'demo', plan: 'business' });
+    const made = await Promise.all([one, other, one, other].map(make));
+    expect(made.filter((created) => created !== undefined)).toHaveLength(1);
+    expect(await one.storage.read.accounts.list()).toHaveLength(1);
   });
 
   longTest('is not made in production; there too what is not finished within the grace time is cut off', async () => {

@@ -352,6 +352,7 @@ type Writes = { readonly [Section in keyof Reads]: Omit<Transaction[Section], ke
 const writes: Calls<Writes> = {
   accounts: {
     insert: (accounts) => accounts.insert(account),
+    areNone: (accounts) => accounts.areNone(),
     update: (accounts) => accounts.update({ ...account, name: 'Renamed' }),
     setOrigins: (accounts) => accounts.setOrigins(account.id, ['https://shop.example']),
   },

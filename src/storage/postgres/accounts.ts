@@ -59,7 +59,13 @@ export function accountWrites(db: Statements): AccountWrites {
   const addOrigins = db.prepare(
     'INSERT INTO account_origins (account_id, origin) SELECT :id, unnest(:origins::text[])',
   );
+  const lock = db.prepare('LOCK TABLE accounts IN SHARE ROW EXCLUSIVE MODE');
+  const any = db.prepare<{ id: string }>('SELECT id FROM accounts LIMIT 1');
   return {
+    areNone: async () => {
+      await lock.all();
+      return (await any.get()) === undefined;
+    },
     setOrigins: async (id, origins) => {
       await removeOrigins.send({ id });
       await addOrigins.send({ id, origins: arrayOf(origins) });

@@ -55,7 +55,9 @@ export function accountWrites(db: Statements): AccountWrites {
   );
   const removeOrigins = db.prepare('DELETE FROM account_origins WHERE account_id = :id');
   const addOrigin = db.prepare(insertInto('account_origins', ['accountId', 'origin']));
+  const any = db.prepare<{ id: string }>("SELECT id FROM accounts WHERE id > '' LIMIT 1");
   return {
+    areNone: () => any.get() === undefined,
     setOrigins: (accountId, origins) => {
       removeOrigins.run({ id: accountId });
       for (const origin of origins) addOrigin.run({ accountId, origin });

@@ -179,11 +179,15 @@ describe('a token', () => {
     const lastUsedAt = async () =>
       (await read.apiKeys.page(owner.account.id, { limit: 1, offset: 0 })).items[0]?.lastUsedAt;
     await expect.poll(lastUsedAt).not.toBeNull();
-    statements.length = 0;
-    for (let sent = 0; sent < 10; sent++) await client.rest('GET', '/nothing');
     // The erasures of other processes are looked for every now and then, and on PostgreSQL their commits.
     const byItself = /'erasures'|FROM meta WHERE name = \$1|pg_/;
-    const reads = statements.filter((sql) => /^select/i.test(sql) && !byItself.test(sql));
+    let reads: string[] = [];
+    // What has waited for more than 100 ms, as on a busy machine now and then, is looked up once more.
+    for (let tried = 0; tried < 5 && reads.length !== 10; tried++) {
+      statements.length = 0;
+      for (let sent = 0; sent < 10; sent++) await client.rest('GET', '/nothing');
+      reads = statements.filter((sql) => /^select/i.test(sql) && !byItself.test(sql));
+    }
     expect(reads).toHaveLength(10);
     for (const sql of reads) expect(sql).toContain('api_keys');
   });

@@ -81,8 +81,9 @@ export default defineConfig(({ mode }) => ({
     // made a sixth of the time. The old space begins as large as it gets.
     execArgv: ['--max-semi-space-size=64', '--initial-old-space-size=512', '--single-threaded-gc'],
     // What hangs ends at last. A busy machine takes several times as long as usual.
-    testTimeout: mode === 'long' ? 600_000 : 60_000,
-    hookTimeout: 60_000,
+    testTimeout: mode === 'long' ? 600_000 : 180_000,
+    hookTimeout: 180_000,
+    expect: { poll: { timeout: 30_000 } },
     // By default it leaves a core idle, which on a machine of two is half of it. Many tests do little but wait.
     maxWorkers: mode === 'long' ? '100%' : Math.ceil(1.5 * availableParallelism()),
   },

@@ -183,6 +183,12 @@ const graphqlStream: ReaderKind = {
 const cursorOf = async (client: TestAccount): Promise<string> =>
   (await client.graphql('{ eventCursor }')).data.eventCursor;
 
+async function tookMs(work: () => Promise<void>): Promise<number> {
+  const startedMs = performance.now();
+  await work();
+  return performance.now() - startedMs;
+}
+
 /** The ids of the log, in order, as they lie in the file. */
 function loggedIds({ account }: TestAccount): string[] {
   const database = new Database(server.databasePath, { readonly: true });
@@ -203,14 +209,17 @@ async function stopAndResume(
   { beside, count, bytes, slowReaderMs }: { beside: ReaderKind; count: number; bytes: number; slowReaderMs: number },
 ) {
   const step = effort(20, 1_000);
-  // Pings do not take the place of the reader's own time, though they come sooner.
-  server = await startTestServer({ timings: { slowReaderMs, pingMs: 2_000 } });
+  // Pings do not take the place of the reader's own time, though they come sooner. None is due twice before the kernels'
+  // buffers are full, for which a busy machine takes its time.
+  server = await startTestServer({ timings: { slowReaderMs, pingMs: effort(10_000, 2_000) } });
   const client = await server.account();
   const start = await cursorOf(client);
   const slow = await Promise.all(kinds.map(({ open }) => open(client, start, fullQuery)));
   const fast = await beside.open(client, start, leanQuery);
-  await write(client, step, bytes);
-  await until(() => [...slow, fast].every(({ ids }) => ids.length === step));
+  const firstMs = await tookMs(async () => {
+    await write(client, step, bytes);
+    await until(() => [...slow, fast].every(({ ids }) => ids.length === step));
+  });
   for (const reader of slow) reader.pause();
 
   // Ended by the service: only the fast one is left, before the others have read again. A socket that has not taken its end
@@ -222,10 +231,11 @@ async function stopAndResume(
   let most = 0;
   let longestMs = 0;
   for (let written = 2 * step; written <= count; written += step) {
-    const startedMs = performance.now();
-    await write(client, step, bytes);
-    await until(() => fast.ids.length === written);
-    longestMs = Math.max(longestMs, performance.now() - startedMs);
+    const oneMs = await tookMs(async () => {
+      await write(client, step, bytes);
+      await until(() => fast.ids.length === written);
+    });
+    longestMs = Math.max(longestMs, oneMs);
     if (written % (5 * step) === 0) most = Math.max(most, memoryBytes());
     resumeEnded();
   }
@@ -244,7 +254,7 @@ async function stopAndResume(
   }
   return {
     growthMegabytes: (most - before) / megabyte,
-    longestMs,
+    longestTimes: longestMs / (1_000 + firstMs),
     endings,
     missed: slow.map(({ ids }) => count - ids.length),
     received,
@@ -262,12 +272,12 @@ test('a socket that stops reading while many events are written costs no memory,
     beside: restStream,
     count,
     bytes: effort(60_000, 1_000),
-    slowReaderMs: effort(2_000, 5_000),
+    slowReaderMs: effort(12_000, 5_000),
   });
 
   expect(result.log.length).toBe(count);
   expect(result.growthMegabytes).toBeLessThan(growthMegabytes);
-  expect(result.longestMs).toBeLessThan(5_000); // for what is written at once
+  expect(result.longestTimes).toBeLessThan(5);
   expect(result.endings).toEqual([4290]);
   expect(result.missed[0]).toBeGreaterThan(0.3 * count);
   expect(result.received[0]?.join()).toBe(result.log.join());
@@ -286,7 +296,7 @@ longTest(
     });
 
     expect(result.growthMegabytes).toBeLessThan(growthMegabytes);
-    expect(result.longestMs).toBeLessThan(5_000);
+    expect(result.longestTimes).toBeLessThan(5);
     expect(result.endings).toEqual(['cut off', 'cut off']);
     for (const [index, received] of result.received.entries()) {
       expect(result.missed[index]).toBeGreaterThan(0.3 * count);
@@ -538,7 +548,7 @@ test.each([
 
 test('a client that sends requests but reads no responses is not read from any more, and closed with 4290', async () => {
   // No ping is due before the kernels' buffers are full: a busy machine takes its time over that.
-  server = await startTestServer({ timings: { slowReaderMs: 1_000, pingMs: 3_000 } });
+  server = await startTestServer({ timings: { slowReaderMs: 1_000 } });
   const client = await server.account();
   const { socket, closed } = await new RawSocket(server.url).init(client.secret);
   onTestFinished(() => socket.terminate());

@@ -1,6 +1,8 @@
+import { onTestFinished } from 'vitest';
+
 // A test waits for what it wants to see, and for no fixed time.
 
-const defaultPatienceMs = 15_000;
+const defaultPatienceMs = 30_000;
 
 /**
  * Waits until a condition holds, looking after every turn of the event loop.
@@ -32,6 +34,21 @@ export async function eventually<T>(ask: () => Promise<T>, holds: (answer: T) =>
     }
     await new Promise((resolve) => setTimeout(resolve, pauseMs));
   }
+}
+
+/**
+ * A clock that goes on by a timer of this thread. What keeps the thread from its turn keeps the clock, too, as it does the
+ * timers of a server in this thread.
+ * @returns what tells its time, in milliseconds
+ */
+export function clockOfThread(): () => number {
+  const stepMs = 5;
+  let nowMs = 0;
+  const timer = setInterval(() => {
+    nowMs += stepMs;
+  }, stepMs);
+  onTestFinished(() => clearInterval(timer));
+  return () => nowMs;
 }
 
 /** A promise that resolves when the test opens it. */

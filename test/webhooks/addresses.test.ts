@@ -187,7 +187,7 @@ describe('a URL, by its form', () => {
 async function guarded(options: TestServerOptions = {}) {
   const server = await startTestServer({
     config: { webhookPolicy: { allowHttp: true, allowPrivate: false } },
-    timings: { webhookConnectMs: 400, webhookTotalMs: 3_000 },
+    timings: { webhookConnectMs: 2_000, webhookTotalMs: 5_000 },
     ...options,
   });
   const scene = await sceneOf(server, await server.account());

@@ -249,8 +249,8 @@ test('after a rotation the new secret signs at once, and the old one as well for
   const { clock, client, receiver, webhook } = await openScene();
   const { id, secret: old } = await webhook();
   const send = async () => {
-    await startConversation(client);
     const count = receiver.deliveries.length;
+    await startConversation(client);
     await until(() => receiver.deliveries.length > count);
     return receiver.deliveries.at(-1);
   };

@@ -68,6 +68,7 @@ test('while one webhook hangs and another is slow, a healthy one gets everything
   await webhooks(scene, client, ['/hangs', '/slow', '/healthy']);
   await makeEvents(server, client, 50);
   await until(() => receiver.to('/healthy').length === 50);
+  await settled(scene);
   expect(receiver.to('/hangs')).toHaveLength(4);
   expect(receiver.to('/slow')).toHaveLength(4);
   slow.open();

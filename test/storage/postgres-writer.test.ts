@@ -655,7 +655,7 @@ describe('a work', () => {
   });
 
   test('that awaits something else than its transaction is given up, and holds its locks no longer', async () => {
-    const storage = await opened(await database(), { idleTimeoutMs: 100 });
+    const storage = await opened(await database(), { idleTimeoutMs: 1_000 }); // which a busy machine does not take between two statements
     const { id: accountId } = await storedAccount(storage);
     const stuck = storage.write(async (tx) => {
       await tx.conversations.insert(accountId, sampleConversation());

@@ -87,16 +87,24 @@ describe('the write-ahead log', () => {
     const path = join(temporaryFolder(), 'test.db');
     const storage = openSqliteStorage(path);
     const { id } = await storedAccount(storage);
-    const reader = new Database(path, { readonly: true });
-    reader.exec('BEGIN');
-    reader.prepare('SELECT count(*) FROM accounts').get();
-    await commit(storage, id, { from: 0, to: 32 });
-    reader.close();
-    await storage.write(async (tx) => tx.rateWindows.add(id, 1, 1));
-    const { log, checkpointed } = stateOf(path);
-    expect(log).toBeGreaterThan(pagesAtMost);
-    expect(checkpointed, 'right after the commit').toBeLessThan(pagesAtMost / 4);
-    await folded(path, () => commit(storage, id, { from: 41, to: 42 }));
+    const commitAfterRead = async (): Promise<number> => {
+      const reader = new Database(path, { readonly: true });
+      reader.exec('BEGIN');
+      reader.prepare('SELECT count(*) FROM accounts').get();
+      await commit(storage, id, { from: 0, to: 32 });
+      reader.close();
+      await storage.write(async (tx) => tx.rateWindows.add(id, 1, 1));
+      const { log, checkpointed } = stateOf(path);
+      expect(log).toBeGreaterThan(pagesAtMost);
+      await folded(path, () => commit(storage, id, { from: 41, to: 42 }));
+      return checkpointed;
+    };
+    // Right after the commit. On a busy machine the thread may have done its work by then, but not every time.
+    let least = Number.POSITIVE_INFINITY;
+    for (let tried = 0; tried < 5 && least >= pagesAtMost / 4; tried++) {
+      least = Math.min(least, await commitAfterRead());
+    }
+    expect(least).toBeLessThan(pagesAtMost / 4);
     await storage.close();
     expect(keptIn(path)).toEqual([expect.any(Number), result.length]);
   });

@@ -158,7 +158,7 @@ describe('a call', () => {
     ['once if it deletes, and an empty answer does not pass for a deletion', 'deleteConversation', { id: 'conv_1' }],
   ] as const)('that only something else answers fails with UNAVAILABLE: it is sent %s', async (_, name, input) => {
     const { through, sent } = network(() => pageOf(''));
-    const guest = new Client({ url: server.url, credential: account.secret, fetch: through, maxWaitSeconds: 1 });
+    const guest = new Client({ url: server.url, credential: account.secret, fetch: through, maxWaitSeconds: 3 });
     const failure: unknown = await guest
       .call(name, input as object as own.Input<typeof name>)
       .catch((thrown) => thrown);
@@ -206,26 +206,22 @@ describe('a call', () => {
     expect(spent.sent).toHaveLength(1);
   });
 
-  test.each([1, -1])(
-    'waits neither longer nor shorter when the clock is changed meanwhile, by %i h',
-    async (hours) => {
-      vi.useFakeTimers({ toFake: ['Date'] });
-      onTestFinished(() => void vi.useRealTimers());
-      const { through } = network((count) => {
-        if (count === 1) vi.setSystemTime(Date.now() + hours * 3_600_000);
-        return count <= 2 ? refusal(503, 'UNAVAILABLE') : undefined;
-      });
-      await new Client({ url: server.url, credential: account.secret, fetch: through }).call('getAccount');
-      const away = network((count) => {
-        if (count === 1) vi.setSystemTime(Date.now() + hours * 3_600_000);
-        return refusal(503, 'UNAVAILABLE');
-      });
-      const impatient = { url: server.url, credential: account.secret, fetch: away.through, maxWaitSeconds: 1 };
-      await expect(new Client(impatient).call('getAccount')).rejects.toMatchObject({ code: 'UNAVAILABLE' });
-      expect(away.sent.length).toBeGreaterThan(1);
-    },
-    10_000,
-  );
+  test.each([1, -1])('waits neither longer nor shorter when the clock is changed meanwhile, by %i h', async (hours) => {
+    vi.useFakeTimers({ toFake: ['Date'] });
+    onTestFinished(() => void vi.useRealTimers());
+    const { through } = network((count) => {
+      if (count === 1) vi.setSystemTime(Date.now() + hours * 3_600_000);
+      return count <= 2 ? refusal(503, 'UNAVAILABLE') : undefined;
+    });
+    await new Client({ url: server.url, credential: account.secret, fetch: through }).call('getAccount');
+    const away = network((count) => {
+      if (count === 1) vi.setSystemTime(Date.now() + hours * 3_600_000);
+      return refusal(503, 'UNAVAILABLE');
+    });
+    const impatient = { url: server.url, credential: account.secret, fetch: away.through, maxWaitSeconds: 3 };
+    await expect(new Client(impatient).call('getAccount')).rejects.toMatchObject({ code: 'UNAVAILABLE' });
+    expect(away.sent.length).toBeGreaterThan(1);
+  });
 
   test.each(['Sun, 29 Nov 2026 08:30:00 GMT', 'Sunday, 29-Nov-26 08:30:00 GMT', 'Sun Nov 29 08:30:00 2026'])(
     'reads the time until which it is to wait in each form that HTTP has: %s',

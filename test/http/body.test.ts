@@ -1,8 +1,9 @@
 import { once } from 'node:events';
 import { connect } from 'node:net';
-import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
+import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { clientOf, type Json, type RestResponse } from '../support/client.ts';
 import { startTestServer, type TestAccount, type TestServer } from '../support/server.ts';
+import { until } from '../support/wait.ts';
 import { openWire, requestText, type Wire, type WireResponse } from './wire.ts';
 
 // Bodies as they come over the wire: whole, in pieces, cut off, endless, or not at all.
@@ -258,10 +259,9 @@ describe.each(faces)('on $face', ({ face, path, body, created }) => {
     await wire.send(requestText('POST', path, { headers: { ...headers, ...framing(body.length) } }) + framed(body));
     wire.cut();
     // The server has dealt with it once it has written its line in the log.
-    await vi.waitFor(() => {
-      const line = server.logLines.find(({ requestId }) => requestId === headers['X-Request-Id']);
-      expect(line).toMatchObject({ status: 400 });
-    });
+    const line = () => server.logLines.find(({ requestId }) => requestId === headers['X-Request-Id']);
+    await until(() => line() !== undefined);
+    expect(line()).toMatchObject({ status: 400 });
     expect(await state()).toEqual(before);
   });
 
@@ -582,7 +582,7 @@ test('of a request that took too long, what comes after it was refused is not do
   expect(answer).toMatch(/^HTTP\/1\.1 408 .*"code":"BAD_REQUEST"/s);
   socket.end(text.slice(5));
   await once(socket, 'close');
-  expect((await caller.rest('GET', '/conversations')).body.pagination.total).toBe(0);
+  expect(await impatient.log(caller.account.id)).toEqual([]); // it gives no request time enough on a busy machine
 });
 
 test('nothing of all this was an error of the server’s own', () => {

@@ -9,6 +9,7 @@ import { longTest as test } from './support/effort.ts';
 import { temporaryFolder } from './support/files.ts';
 import { cacheSettings, openInbox, type Received } from './support/inbox.ts';
 import { readLog } from './support/log.ts';
+import { slownessOf } from './support/slowness.ts';
 import { socketClient } from './support/subscribe.ts';
 import { eventually, until } from './support/wait.ts';
 
@@ -221,6 +222,7 @@ test('a visitor and two agents see each other’s messages once, in order and so
   );
   let server = await serve(databasePath);
   const { url } = server;
+  const slowness = [slownessOf(server.pid), slownessOf('thread-self')];
   const account = clientOf(url, apiKey.secret);
 
   const visitor = await visitorPage(url, apiKey.secret, 'Where is my tent?');
@@ -285,10 +287,12 @@ test('a visitor and two agents see each other’s messages once, in order and so
   });
   await until(() => visitor.messages().length > 4 + rounds);
   const killedMs = performance.now();
+  const ofKilled = slowness.shift()?.() ?? 1;
   server.signal('SIGKILL');
   await server.ended;
   const givenBefore = pages.map((page) => page.events().length);
   server = await serve(databasePath, { PORT: new URL(url).port });
+  slowness.push(slownessOf(server.pid));
   // Only a page that has been given something since is connected again.
   await until(() => pages.every((page, index) => page.events().length > (givenBefore[index] ?? 0)));
   const reconnectedMs = performance.now();
@@ -337,9 +341,13 @@ test('a visitor and two agents see each other’s messages once, in order and so
   const quantile = (share: number): number => waitsMs[Math.ceil(share * waitsMs.length) - 1] ?? Infinity;
   const [medianMs, mostMs, worstMs] = [quantile(0.5), quantile(0.9), quantile(1)];
   const rounded = [medianMs, mostMs, worstMs].map(Math.round).join(', ');
-  console.log(`${waitsMs.length} messages reached another page in (median, 9 of 10, worst): ${rounded} ms`);
+  const timesAsSlow = Math.max(ofKilled, ...slowness.map((of) => of()));
+  console.log(
+    `${waitsMs.length} messages reached another page in (median, 9 of 10, worst): ${rounded} ms, ` +
+      `on a machine that others made ${timesAsSlow.toFixed(1)} times as slow`,
+  );
   expect(waitsMs.length).toBeGreaterThan(20);
   // 200 ms are promised. One in ten may be late on a machine that does other work, but none very late.
-  expect(mostMs).toBeLessThan(200);
-  expect(worstMs).toBeLessThan(2_000);
+  expect(mostMs).toBeLessThan(200 * timesAsSlow);
+  expect(worstMs).toBeLessThan(2_000 * timesAsSlow);
 });

@@ -7,6 +7,7 @@ import { fileURLToPath } from 'node:url';
 import { createAccount, type Plan, updateAccount } from '../../../src/domain/accounts.ts';
 import type { Ports } from '../../../src/domain/ports.ts';
 import { portsOn } from '../../bench/data.ts';
+import { slownessOf } from '../../support/slowness.ts';
 import type { EmptyDatabase } from '../databases.ts';
 import type { Target } from './attacker.ts';
 import { heapGrowthMiB } from './bounds.ts';
@@ -201,10 +202,10 @@ export class Trial {
 
   async #runOnce(attackers: readonly Attacker[], heapBeforeMiB: number): Promise<Run> {
     this.#forgetPeak();
-    await this.#neighbourReport(0);
+    await this.#neighbourReport(60_000); // what is left of the run before does not wait for this one
     const usedBefore = await Promise.all(attackers.map((each) => this.#used(each)));
     const startedMs = performance.now();
-    const scheduled = this.#scheduled();
+    const slowness = slownessOf(this.#server?.pid ?? Number.NaN);
     const outcomes = await this.#obeyed<Record<string, number>>({
       do: 'attack',
       attacks: attackers.map(({ attack, account, fixture }) => ({
@@ -220,8 +221,7 @@ export class Trial {
     });
     const tookMs = performance.now() - startedMs;
     const seen = await this.#neighbourReport(60_000);
-    const { ranNs, waitedNs } = this.#scheduled();
-    const slowness = 1 + (waitedNs - scheduled.waitedNs) / (ranNs - scheduled.ranNs);
+    const timesAsSlow = slowness();
     const { peakMiB } = this.#memory();
     const usedAfter = await Promise.all(attackers.map((each) => this.#used(each)));
     let heapMiB = await this.#heapMiB();
@@ -238,7 +238,7 @@ export class Trial {
       peakMiB,
       afterMiB: this.#memory().nowMiB,
       heapMiB,
-      slowness: Number.isFinite(slowness) ? slowness : 1,
+      slowness: timesAsSlow,
       unitsSpent: attackers.some(({ account }) => account !== undefined) ? Math.max(0, ...spent) : undefined,
     };
   }
@@ -369,16 +369,6 @@ export class Trial {
       return { nowMiB: of('VmRSS'), peakMiB: of('VmHWM') };
     } catch {
       return { nowMiB: Number.NaN, peakMiB: Number.NaN }; // it has ended, or this is not Linux
-    }
-  }
-
-  /** For how long the server's first thread ran, and for how long it was ready to. */
-  #scheduled(): { ranNs: number; waitedNs: number } {
-    try {
-      const [ranNs, waitedNs] = readFileSync(`/proc/${this.#server?.pid}/schedstat`, 'utf8').split(' ').map(Number);
-      return { ranNs: ranNs ?? Number.NaN, waitedNs: waitedNs ?? Number.NaN };
-    } catch {
-      return { ranNs: Number.NaN, waitedNs: Number.NaN };
     }
   }
 

@@ -25,7 +25,8 @@ afterAll(() => server.close());
 /** Keeps the event loop for so long, as work would, but leaves the processor to others. */
 const workFor = (ms: number) => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
 
-const some = { workers: 150, eachMs: 1 };
+/** More than a second of work: a key is revoked meanwhile, for which a busy machine takes its time. */
+const some = { workers: 150, eachMs: 10 };
 /** Some two seconds of work. */
 const tooMany = { workers: 500, eachMs: 4 };
 

@@ -23,6 +23,7 @@ function reporting(name: string, query: Record<string, string>, rest: Partial<Ca
   return {
     name: `reporting ${name}`,
     given: counted,
+    isReading: true,
     rest: () => ['GET', `/analytics?${new URLSearchParams(query)}`],
     graphql: () => [
       `{ result: analytics${spelt.length === 0 ? '' : `(${spelt.join(', ')})`} { ${select.analytics} } }`,

@@ -6,6 +6,8 @@ export interface Case {
   readonly name: string;
   /** Makes what the case needs, over REST; its results are handed to the two requests. */
   readonly given?: (client: TestAccount) => Promise<Json>;
+  /** Whether it changes nothing, so that all of the same `given` can read what was made once. */
+  readonly isReading?: true;
   readonly rest: (given: Json) => [method: string, path: string, body?: unknown, headers?: Record<string, string>];
   readonly graphql: (given: Json) => [query: string, variables?: Record<string, unknown>];
   /** The status of the REST answer, or the code that both faces give. */

@@ -69,6 +69,13 @@ const listed: readonly object[] = [
 const order = ({ data }: Json): number[] =>
   data.map(({ externalId }: Json) => Number(externalId.slice('order-'.length)));
 
+async function several(client: TestAccount): Promise<Json> {
+  const made: Json[] = [];
+  for (const body of listed) made.push(await create(client, { ...body, externalId: `order-${made.length}` }));
+  await change(client, made[0].id, { status: 'closed' });
+  return made;
+}
+
 function listing(name: string, query: Record<string, unknown>, rest: Partial<Case> & Pick<Case, 'expected'>): Case {
   const sorts: Record<string, string> = {
     createdAt: 'CREATED_AT_ASC',
@@ -82,12 +89,8 @@ function listing(name: string, query: Record<string, unknown>, rest: Partial<Cas
   });
   return {
     name: `listing ${name}`,
-    given: async (client) => {
-      const made: Json[] = [];
-      for (const body of listed) made.push(await create(client, { ...body, externalId: `order-${made.length}` }));
-      await change(client, made[0].id, { status: 'closed' });
-      return made;
-    },
+    given: several,
+    isReading: true,
     rest: () => ['GET', `/conversations?${new URLSearchParams(query as Record<string, string>)}`],
     graphql: () => [
       `{ result: conversations${spelt.length === 0 ? '' : `(${spelt.join(', ')})`} { data: nodes { ${select.conversation} }

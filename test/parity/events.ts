@@ -38,6 +38,7 @@ function listingEvents(
   return {
     name: `listing events ${name}`,
     given: eventful,
+    isReading: true,
     rest: (made) => ['GET', `/events?${new URLSearchParams(query(made) as Record<string, string>)}`],
     graphql: (made) => {
       const { limit: first, types, ...others } = query(made);

@@ -1,6 +1,7 @@
 import { expect } from 'vitest';
 import type { Json } from '../support/client.ts';
 import * as select from '../support/selections.ts';
+import type { TestAccount } from '../support/server.ts';
 import { type Case, capture, closed, create, listArguments, unknownConversation } from './case.ts';
 
 function capturing(
@@ -22,6 +23,18 @@ function capturing(
   };
 }
 
+async function five(client: TestAccount): Promise<Json> {
+  const { id: conversationId } = await create(client);
+  for (const phone of ['1', '2', '3', '4', '5']) {
+    await capture(client, {
+      phone,
+      email: Number(phone) % 2 === 1 ? 'Ada-1@example.com' : 'ÄDA-0@Straße.de',
+      ...(phone < '4' && { conversationId }),
+    });
+  }
+  return { conversationId };
+}
+
 function listingLeads(
   name: string,
   query: Record<string, unknown>,
@@ -37,17 +50,8 @@ function listingLeads(
   };
   return {
     name: `listing leads ${name}`,
-    given: async (client) => {
-      const { id: conversationId } = await create(client);
-      for (const phone of ['1', '2', '3', '4', '5']) {
-        await capture(client, {
-          phone,
-          email: Number(phone) % 2 === 1 ? 'Ada-1@example.com' : 'ÄDA-0@Straße.de',
-          ...(phone < '4' && { conversationId }),
-        });
-      }
-      return { conversationId };
-    },
+    given: five,
+    isReading: true,
     rest: (made) => ['GET', `/leads?${new URLSearchParams(of(made) as Record<string, string>)}`],
     graphql: (made) => [
       `{ result: leads${spelt(made)} { data: nodes { ${select.lead} }

@@ -36,19 +36,22 @@ function marking(name: string, given: NonNullable<Case['given']>, input: Json, o
   };
 }
 
+async function some(client: TestAccount): Promise<void> {
+  const message = visitorSays('Hello');
+  for (const subject of ['one', 'two']) await create(client, { subject, assignee: { id: 'agent-3' }, message });
+  const { id } = await create(client, { subject: 'read', assignee: { id: 'agent-3' }, message });
+  await client.rest('PUT', `/conversations/${id}/read-positions/agent-3`, { body: { sequence: 1 } });
+  await create(client, { subject: 'empty', assignee: { id: 'agent-3' } });
+  await create(client, { subject: 'of nobody', message });
+}
+
 /** Lists the subjects of conversations that a reader has not read, of three: one unread, one read and one without it. */
 function listing(query: Record<string, string>, outcome: Outcome): Case {
   const sort = query['sort'] === undefined ? '' : ', sort: LAST_ACTIVITY_AT_ASC';
   return {
     name: `listing by ${JSON.stringify(query)}`,
-    given: async (client) => {
-      const message = visitorSays('Hello');
-      for (const subject of ['one', 'two']) await create(client, { subject, assignee: { id: 'agent-3' }, message });
-      const { id } = await create(client, { subject: 'read', assignee: { id: 'agent-3' }, message });
-      await client.rest('PUT', `/conversations/${id}/read-positions/agent-3`, { body: { sequence: 1 } });
-      await create(client, { subject: 'empty', assignee: { id: 'agent-3' } });
-      await create(client, { subject: 'of nobody', message });
-    },
+    given: some,
+    isReading: true,
     rest: () => ['GET', `/conversations?${new URLSearchParams(query)}`],
     graphql: () => [
       `query ($unreadBy: String) { result: conversations(unreadBy: $unreadBy${sort}) { data: nodes { ${select.conversation} }

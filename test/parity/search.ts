@@ -1,7 +1,23 @@
 import { expect } from 'vitest';
 import type { Json } from '../support/client.ts';
 import * as select from '../support/selections.ts';
+import type { TestAccount } from '../support/server.ts';
 import { type Case, change, create, listArguments, type Statuses, statusArgument, visitorSays } from './case.ts';
+
+async function answered(client: TestAccount): Promise<void> {
+  const { id } = await create(client, {
+    subject: 'Parcel 1042',
+    visitor: { name: 'Ada Lovelace', email: 'ada@example.com' },
+    assignee: { id: 'agent-3' },
+    tags: ['delivery', 'urgent'],
+    message: visitorSays('Where is my parcel?'),
+  });
+  await client.rest('POST', `/conversations/${id}/messages`, {
+    body: { content: 'Your parcel is here: «Café Zoë».', sender: 'agent', author: { name: 'Grace' } },
+  });
+  const other = await create(client, { tags: ['delivery'], message: visitorSays('The parcel is lost.') });
+  await change(client, other.id, { status: 'closed' });
+}
 
 /** A search among a few conversations, of which one is closed. */
 function searching(name: string, query: Record<string, unknown>, rest: Partial<Case> & Pick<Case, 'expected'>): Case {
@@ -11,20 +27,8 @@ function searching(name: string, query: Record<string, unknown>, rest: Partial<C
   );
   return {
     name: `searching ${name}`,
-    given: async (client) => {
-      const { id } = await create(client, {
-        subject: 'Parcel 1042',
-        visitor: { name: 'Ada Lovelace', email: 'ada@example.com' },
-        assignee: { id: 'agent-3' },
-        tags: ['delivery', 'urgent'],
-        message: visitorSays('Where is my parcel?'),
-      });
-      await client.rest('POST', `/conversations/${id}/messages`, {
-        body: { content: 'Your parcel is here: «Café Zoë».', sender: 'agent', author: { name: 'Grace' } },
-      });
-      const other = await create(client, { tags: ['delivery'], message: visitorSays('The parcel is lost.') });
-      await change(client, other.id, { status: 'closed' });
-    },
+    given: answered,
+    isReading: true,
     rest: () => ['GET', `/search?${new URLSearchParams(query as Record<string, string>)}`],
     graphql: () => [
       `{ result: search(${spelt.join(', ')}) {

@@ -74,6 +74,14 @@ function updatingWebhook(name: string, body: object, rest: Partial<Case> & Pick<
   };
 }
 
+async function three(client: TestAccount): Promise<Json> {
+  const made: Json[] = [];
+  for (const description of ['1', '2', '3']) made.push(await hook(client, { description }));
+  const [{ id }] = made;
+  for (const eventType of eventTypes) await client.rest('POST', `/webhooks/${id}/test`, { body: { eventType } });
+  return { id };
+}
+
 function listingOf(
   what: 'webhooks' | 'deliveries',
   name: string,
@@ -87,13 +95,8 @@ function listingOf(
   const search = new URLSearchParams(query as Record<string, string>);
   return {
     name: `listing ${what} ${name}`,
-    given: async (client) => {
-      const made: Json[] = [];
-      for (const description of ['1', '2', '3']) made.push(await hook(client, { description }));
-      const [{ id }] = made;
-      for (const eventType of eventTypes) await client.rest('POST', `/webhooks/${id}/test`, { body: { eventType } });
-      return { id };
-    },
+    given: three,
+    isReading: true,
     rest: ({ id }) => ['GET', what === 'webhooks' ? `/webhooks?${search}` : `/webhooks/${id}/deliveries?${search}`],
     graphql: ({ id }) =>
       what === 'webhooks' ? [`{ ${list} }`] : [`query ($id: ID!) { webhook(id: $id) { ${list} } }`, { id }],

@@ -78,8 +78,13 @@ export default defineConfig(({ mode }) => ({
     env: { TEST_EFFORT: mode === 'test' ? 'short' : mode, ...(mode === 'long' ? {} : temporaryFolder()) },
     sequence: { sequencer: InOrder },
     // Most of what a test makes is garbage soon. Threads that collect it would take the cores from the other files: they
-    // made a sixth of the time. The old space begins as large as it gets.
-    execArgv: ['--max-semi-space-size=64', '--initial-old-space-size=512', '--single-threaded-gc'],
+    // made a sixth of the time. The old space begins as large as it gets, and is not made smaller while a test waits.
+    execArgv: [
+      '--max-semi-space-size=64',
+      '--initial-old-space-size=512',
+      '--no-memory-reducer',
+      '--single-threaded-gc',
+    ],
     // What hangs ends at last. A busy machine takes several times as long as usual.
     testTimeout: mode === 'long' ? 600_000 : 180_000,
     hookTimeout: 180_000,

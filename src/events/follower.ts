@@ -58,7 +58,10 @@ export class Follower implements EventFollower, Wakeable, AsyncIterableIterator<
   /** The most events of the next read of the storage. */
   #readSize = firstReadSize;
   #tail: Tail | undefined;
-  /** Whether the tail may hold what another process had erased before this follower joined: word of that takes a moment. */
+  /**
+   * Whether the tail may hold, or soon hold, what another process had erased before this follower joined: word of that takes
+   * a moment.
+   */
   #mayBeErased = false;
   #held: Held | undefined;
   /** Whether the event loop has to turn before the next batch is read. */
@@ -116,7 +119,8 @@ export class Follower implements EventFollower, Wakeable, AsyncIterableIterator<
   #join(): Tail {
     const { accountId, after } = this.#options;
     this.#tail = this.#sources.join(accountId, after.epoch, this);
-    this.#mayBeErased = this.position < this.#tail.last;
+    const { last, isReading } = this.#tail;
+    this.#mayBeErased = last >= 0 && (this.position < last || isReading);
     return this.#tail;
   }
 
@@ -162,10 +166,10 @@ export class Follower implements EventFollower, Wakeable, AsyncIterableIterator<
   }
 
   async #read(tail: Tail): Promise<readonly LogEvent[]> {
-    const { timesCleared } = tail;
-    if (tail.after(this.position) === undefined) await tail.reach(this.position);
     if (this.#mayBeErased) await this.#sources.clearErased();
     this.#mayBeErased = false;
+    const { timesCleared } = tail;
+    if (tail.after(this.position) === undefined) await tail.reach(this.position);
     const batch = this.#readTail(tail) ?? (await this.#readStorage());
     // If the tail was cleared meanwhile, some of them may have been erased: they are read again.
     if (this.#isEnded || timesCleared !== tail.timesCleared) return [];

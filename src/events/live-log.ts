@@ -87,7 +87,7 @@ export class LiveLog implements LiveEvents {
   async #refreshAll(): Promise<void> {
     const tails = [...this.#tails];
     try {
-      await this.#clearAfterErasure(tails);
+      await this.#clearErasedOf(tails);
       const { events: log } = this.#storage.read;
       const last = await log.lastSequences(tails.map(([accountId]) => accountId));
       const epoch = await log.epoch();
@@ -103,16 +103,6 @@ export class LiveLog implements LiveEvents {
     }
   }
 
-  async #clearAfterErasure(tails: readonly [string, Tail][]): Promise<void> {
-    // Until the answer is there, which may take longer than that to a deletion, nothing is taken from them.
-    for (const [, tail] of tails) tail.doubts++;
-    try {
-      await this.#clearErased();
-    } finally {
-      for (const [, tail] of tails) tail.doubts--;
-    }
-  }
-
   /** Clears caches that may hold events whose data was erased from the storage. */
   async #clearErased(): Promise<void> {
     const erasures = await this.#storage.read.events.erasures();
@@ -120,5 +110,15 @@ export class LiveLog implements LiveEvents {
     // Those that joined meanwhile as well: once the number is known, nobody else would clear them.
     for (const tail of this.#tails.values()) tail.clear();
     this.#erasures = erasures;
+  }
+
+  /** The same, and nothing is taken from these until it is known: that may take longer than the answer to a deletion. */
+  async #clearErasedOf(tails: readonly [string, Tail][]): Promise<void> {
+    for (const [, tail] of tails) tail.doubts++;
+    try {
+      await this.#clearErased();
+    } finally {
+      for (const [, tail] of tails) tail.doubts--;
+    }
   }
 }

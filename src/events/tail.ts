@@ -87,6 +87,11 @@ export class Tail {
     return this.#followers.size > 0;
   }
 
+  /** Whether events are being read, which may have been erased by the time they are there. */
+  get isReading(): boolean {
+    return this.#reading;
+  }
+
   add(follower: Wakeable): void {
     this.#followers.add(follower);
     if (this.last < 0) this.refresh();

@@ -3,12 +3,13 @@ import { Server as NetServer, type Socket } from 'node:net';
 import { network } from '../access/failed-attempts.ts';
 import { ownerOf } from '../http/request-context.ts';
 import { scheduler } from '../runtime/scheduler.ts';
-import { backlog } from './listen.ts';
 import { ReadingTurns } from './reading-turns.ts';
 
 /** The code of the error of a client whose request was cut off because too many arrived at once. */
 export const tooManyRequests = 'TOO_MANY_REQUESTS';
 
+/** For how long a stopping server takes those who had connected before, while others go on connecting. */
+const acceptingMs = 1_000;
 /** How often a stopping server looks for idle connections. */
 const sweepMs = 50;
 
@@ -161,7 +162,8 @@ export class Connections {
       if (last?.headersSent === false) last.setHeader('Connection', 'close');
     }
     // Connections that the kernel has already accepted are served. Node takes one of them per turn of the event loop.
-    for (let before = -1, turn = 0; before < this.#accepted && turn < backlog; turn++) {
+    const endMs = performance.now() + acceptingMs;
+    for (let before = -1; before < this.#accepted && performance.now() < endMs; ) {
       before = this.#accepted;
       await twoTurns();
     }

@@ -2,11 +2,11 @@ import { createServer, type Server } from 'node:net';
 import { OperatorError } from './operator-error.ts';
 
 /**
- * How many connections wait in the system to be accepted. It drops what comes beyond, and their clients try again after a
- * second, then after two, and four, behind all who come meanwhile: Node's default, 511, is soon full where thousands connect
- * at once. The system has a limit, too: `net.core.somaxconn`, which is 4,096 by default.
+ * How many connections wait in the system to be accepted. It drops what comes beyond, and their clients try again after
+ * one second, then after two and four, behind all who come meanwhile: Node's default, 511, is soon full where thousands
+ * connect at once. The system has a limit, too: `net.core.somaxconn`, 4,096 by default on Linux.
  */
-export const backlog = 4_096;
+const backlog = 4_096;
 
 interface Address {
   readonly host: string;

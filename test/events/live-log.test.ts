@@ -928,6 +928,41 @@ describe('erased data', () => {
     expect(next.got.map(({ erased }) => erased)).toEqual([true]);
   });
 
+  test('by another process is not delivered to who joins while it is being read', async () => {
+    const { path, storage, accountId } = await openLog();
+    await storage.write(async (tx) => tx.conversations.insert(accountId, conversation));
+    const { events: log } = storage.read;
+    const [asked, answered] = [gate(), gate()];
+    let isHeld = false;
+    const liveLog = liveLogOn({
+      ...withEvents(storage, {
+        after: async (...given) => {
+          const answer = await log.after(...given);
+          if (!isHeld) return answer;
+          isHeld = false;
+          asked.open();
+          await answered.opened;
+          return answer;
+        },
+      }),
+      watch: (listener) => storage.watch((touched) => touched && listener(touched)),
+    });
+    const [beside, next] = [new Reader(liveLog, accountId, 0), new Reader(liveLog, accountId, 0)];
+    readers.push(beside, next);
+    beside.pull();
+    await turns();
+    isHeld = true;
+    await append(storage, accountId, events(1));
+    await asked.opened;
+    const other = openSqliteStorage(path);
+    onTestFinished(() => other.close());
+    await other.write(async (tx) => tx.conversations.erase(accountId, conversation));
+    next.pull();
+    answered.open();
+    await next.pullTo(1);
+    expect(next.got.map(({ erased }) => erased)).toEqual([true]);
+  });
+
   // Where another server has what is stored, answers come in any order.
   test('is not delivered, even if the answer to a read comes only after the erasure', async () => {
     const { storage, accountId } = await openLog();

@@ -59,6 +59,7 @@ export function accountWrites(db: Statements): AccountWrites {
   const addOrigins = db.prepare(
     'INSERT INTO account_origins (account_id, origin) SELECT :id, unnest(:origins::text[])',
   );
+  // It keeps others from inserting and from taking the same lock, and nobody from reading or locking rows.
   const lock = db.prepare('LOCK TABLE accounts IN SHARE ROW EXCLUSIVE MODE');
   const any = db.prepare<{ id: string }>('SELECT id FROM accounts LIMIT 1');
   return {

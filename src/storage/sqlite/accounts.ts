@@ -55,6 +55,7 @@ export function accountWrites(db: Statements): AccountWrites {
   );
   const removeOrigins = db.prepare('DELETE FROM account_origins WHERE account_id = :id');
   const addOrigin = db.prepare(insertInto('account_origins', ['accountId', 'origin']));
+  // With a condition, so that it is no scan: there is a test against those.
   const any = db.prepare<{ id: string }>("SELECT id FROM accounts WHERE id > '' LIMIT 1");
   return {
     areNone: () => any.get() === undefined,

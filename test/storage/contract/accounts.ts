@@ -48,6 +48,39 @@ export function accountsContract(open: () => Promise<OpenedStorage>): void {
       expect(await storage.read.accounts.list()).toEqual(accounts.toSorted((a, b) => (a.id < b.id ? -1 : 1)));
     });
 
+    test('are none until the first is stored, and who sees that there are none is the one who stores it', async () => {
+      const { storage, beside } = await open();
+      const other = await beside();
+      const seen: boolean[] = [];
+      const storeFirst = (on: Storage) =>
+        on.write(async (tx) => {
+          const areNone = await tx.accounts.areNone();
+          seen.push(areNone);
+          if (areNone) await tx.accounts.insert(sampleAccount());
+        });
+      await Promise.all([storage, other, storage, other].map(storeFirst));
+      expect(seen.filter(Boolean)).toHaveLength(1);
+      expect(await storage.read.accounts.list()).toHaveLength(1);
+    });
+
+    test('are added by nobody else while somebody who has seen that there are none goes on', async () => {
+      const { storage, beside } = await open();
+      const other = await beside();
+      const first = sampleAccount();
+      const order: string[] = [];
+      let adding: Promise<unknown> | undefined;
+      await storage.write(async (tx) => {
+        expect(await tx.accounts.areNone()).toBe(true);
+        adding = other.write(async (beside) => beside.accounts.insert(sampleAccount())).then(() => order.push('other'));
+        for (let looks = 0; looks < 5; looks++) await other.read.accounts.list(); // time enough for a lone insert
+        await tx.accounts.insert(first);
+        order.push('first');
+      });
+      await adding;
+      expect(order).toEqual(['first', 'other']);
+      expect(await storage.read.accounts.list()).toHaveLength(2);
+    });
+
     test('keep the origins of their own, which are found with and without their account', async () => {
       const { storage, reopen } = await open();
       const [account, other] = [await storedAccount(storage), await storedAccount(storage)];

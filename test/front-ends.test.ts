@@ -341,7 +341,7 @@ test('a visitor and two agents see each other’s messages once, in order and so
   const quantile = (share: number): number => waitsMs[Math.ceil(share * waitsMs.length) - 1] ?? Infinity;
   const [medianMs, mostMs, worstMs] = [quantile(0.5), quantile(0.9), quantile(1)];
   const rounded = [medianMs, mostMs, worstMs].map(Math.round).join(', ');
-  const timesAsSlow = Math.max(ofKilled, ...slowness.map((of) => of()));
+  const timesAsSlow = Math.min(5, Math.max(ofKilled, ...slowness.map((of) => of())));
   console.log(
     `${waitsMs.length} messages reached another page in (median, 9 of 10, worst): ${rounded} ms, ` +
       `on a machine that others made ${timesAsSlow.toFixed(1)} times as slow`,

@@ -21,8 +21,8 @@ import { inArguments, inInput, parameterOf } from './support/pointers.ts';
 import { isOnPostgres } from './support/postgres.ts';
 import { startTestServer, type TestAccount, type TestServer } from './support/server.ts';
 
-// One table of cases, each sent through both faces to an account of its own. The two must answer the
-// same resource or the same code, leave the same conversations behind, and log the same events.
+// One table of cases, each sent through both faces, each face to an account of its own, which cases share that only read.
+// The two must answer the same resource or the same code, leave the same conversations behind, and log the same events.
 
 const cases = [
   ...conversationsCases,
@@ -124,7 +124,7 @@ async function leftBehind({ account }: TestAccount): Promise<Json> {
 
 type Prepared = readonly [account: TestAccount, given: Json];
 
-/** Those that cases read and do not change. */
+/** The accounts of cases that only read, by what made their contents. */
 const shared = new Map<Case['given'], Promise<[Prepared, Prepared]>>();
 
 /** An account for each face, with what a case needs. */

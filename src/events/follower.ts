@@ -59,8 +59,8 @@ export class Follower implements EventFollower, Wakeable, AsyncIterableIterator<
   #readSize = firstReadSize;
   #tail: Tail | undefined;
   /**
-   * Whether the tail may hold, or soon hold, what another process had erased before this follower joined: word of that takes
-   * a moment.
+   * Whether the tail may hold, or soon hold, what another process had erased before this follower joined: this one learns of
+   * that a moment later.
    */
   #mayBeErased = false;
   #held: Held | undefined;

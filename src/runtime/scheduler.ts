@@ -15,11 +15,12 @@ const arrivalsAtOnceMs = 5;
 /** How long arrivals that wait are begun per turn of the event loop, which accepts only one new connection each time. */
 const arrivalsMs = 20;
 /**
- * How many arrivals of one owner are begun in such a turn. What they do when their bodies are there, or a database's answers,
- * has no time of its own: the next turn takes as long as all of that, and who waits for a database waits for many turns.
+ * How many arrivals of one owner are begun in such a turn. What they do when their bodies are there, or the answers of a
+ * database, has no time of its own: the next turn takes as long as all of that, and who waits for a database waits for
+ * many turns.
  */
 const arrivalsOfOwner = 16;
-/** The same for requests that wait: as long as everything else took, so that neither starves the other, but within these. */
+/** How long requests that wait run in it: as long as everything else took, so that neither starves the other, within these. */
 const minRequestsMs = 2;
 const maxRequestsMs = 20;
 /** How long one account's requests run before it is another's turn: many run in it, or one that takes long. */

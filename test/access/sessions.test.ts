@@ -29,7 +29,7 @@ test('while the keys of thousands of sockets are looked up, others are served', 
     const { account, apiKey } = made[place] ?? expect.fail();
     await revokeApiKey.execute(ports, operatorOf(account), { id: apiKey.id });
   };
-  // A look that is under way by then ends some of them, and the next one the others: two of them end in the same.
+  // One look may end some of these three and the next the others, but two of them end in the same look.
   const places = [0, 1_500, 2_999];
   const all = places.map((place) => ended[place]);
   let turns = 0;

@@ -5,7 +5,7 @@ import type { TestAccount } from '../support/server.ts';
 import { type Case, capture, change, create, visitorSays } from './case.ts';
 
 /** A conversation that has been through everything that is counted, and one that waits. */
-async function counted(client: TestAccount): Promise<Json> {
+async function countedActivity(client: TestAccount): Promise<Json> {
   const { id } = await create(client, { message: visitorSays('Hello') });
   await create(client, { message: visitorSays('Anybody there?') });
   for (const sender of ['bot', 'agent', 'agent']) {
@@ -22,7 +22,7 @@ function reporting(name: string, query: Record<string, string>, rest: Partial<Ca
   );
   return {
     name: `reporting ${name}`,
-    given: counted,
+    given: countedActivity,
     isReading: true,
     rest: () => ['GET', `/analytics?${new URLSearchParams(query)}`],
     graphql: () => [

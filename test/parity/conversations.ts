@@ -69,7 +69,7 @@ const listed: readonly object[] = [
 const order = ({ data }: Json): number[] =>
   data.map(({ externalId }: Json) => Number(externalId.slice('order-'.length)));
 
-async function several(client: TestAccount): Promise<Json> {
+async function listedConversations(client: TestAccount): Promise<Json> {
   const made: Json[] = [];
   for (const body of listed) made.push(await create(client, { ...body, externalId: `order-${made.length}` }));
   await change(client, made[0].id, { status: 'closed' });
@@ -89,7 +89,7 @@ function listing(name: string, query: Record<string, unknown>, rest: Partial<Cas
   });
   return {
     name: `listing ${name}`,
-    given: several,
+    given: listedConversations,
     isReading: true,
     rest: () => ['GET', `/conversations?${new URLSearchParams(query as Record<string, string>)}`],
     graphql: () => [

@@ -6,7 +6,7 @@ import type { TestAccount } from '../support/server.ts';
 import { type Case, capture, change, create, unknownConversation, visitorSays } from './case.ts';
 
 /** One event of each kind at least, and three conversations, of which one has been deleted. */
-async function eventful(client: TestAccount): Promise<Json> {
+async function loggedEvents(client: TestAccount): Promise<Json> {
   const { id } = await create(client, { metadata: { vip: true }, message: visitorSays('Hello') });
   await create(client, { message: { content: 'Hi', sender: 'agent' } });
   await capture(client, { conversationId: id, email: 'ada@example.com' });
@@ -37,7 +37,7 @@ function listingEvents(
 ): Case {
   return {
     name: `listing events ${name}`,
-    given: eventful,
+    given: loggedEvents,
     isReading: true,
     rest: (made) => ['GET', `/events?${new URLSearchParams(query(made) as Record<string, string>)}`],
     graphql: (made) => {

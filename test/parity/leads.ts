@@ -23,7 +23,7 @@ function capturing(
   };
 }
 
-async function five(client: TestAccount): Promise<Json> {
+async function fiveLeads(client: TestAccount): Promise<Json> {
   const { id: conversationId } = await create(client);
   for (const phone of ['1', '2', '3', '4', '5']) {
     await capture(client, {
@@ -50,7 +50,7 @@ function listingLeads(
   };
   return {
     name: `listing leads ${name}`,
-    given: five,
+    given: fiveLeads,
     isReading: true,
     rest: (made) => ['GET', `/leads?${new URLSearchParams(of(made) as Record<string, string>)}`],
     graphql: (made) => [

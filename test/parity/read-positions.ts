@@ -36,7 +36,7 @@ function marking(name: string, given: NonNullable<Case['given']>, input: Json, o
   };
 }
 
-async function some(client: TestAccount): Promise<void> {
+async function assignedConversations(client: TestAccount): Promise<void> {
   const message = visitorSays('Hello');
   for (const subject of ['one', 'two']) await create(client, { subject, assignee: { id: 'agent-3' }, message });
   const { id } = await create(client, { subject: 'read', assignee: { id: 'agent-3' }, message });
@@ -50,7 +50,7 @@ function listing(query: Record<string, string>, outcome: Outcome): Case {
   const sort = query['sort'] === undefined ? '' : ', sort: LAST_ACTIVITY_AT_ASC';
   return {
     name: `listing by ${JSON.stringify(query)}`,
-    given: some,
+    given: assignedConversations,
     isReading: true,
     rest: () => ['GET', `/conversations?${new URLSearchParams(query)}`],
     graphql: () => [

@@ -4,7 +4,7 @@ import * as select from '../support/selections.ts';
 import type { TestAccount } from '../support/server.ts';
 import { type Case, change, create, listArguments, type Statuses, statusArgument, visitorSays } from './case.ts';
 
-async function answered(client: TestAccount): Promise<void> {
+async function searchedConversations(client: TestAccount): Promise<void> {
   const { id } = await create(client, {
     subject: 'Parcel 1042',
     visitor: { name: 'Ada Lovelace', email: 'ada@example.com' },
@@ -27,7 +27,7 @@ function searching(name: string, query: Record<string, unknown>, rest: Partial<C
   );
   return {
     name: `searching ${name}`,
-    given: answered,
+    given: searchedConversations,
     isReading: true,
     rest: () => ['GET', `/search?${new URLSearchParams(query as Record<string, string>)}`],
     graphql: () => [

@@ -74,7 +74,7 @@ function updatingWebhook(name: string, body: object, rest: Partial<Case> & Pick<
   };
 }
 
-async function three(client: TestAccount): Promise<Json> {
+async function threeWebhooks(client: TestAccount): Promise<Json> {
   const made: Json[] = [];
   for (const description of ['1', '2', '3']) made.push(await hook(client, { description }));
   const [{ id }] = made;
@@ -95,7 +95,7 @@ function listingOf(
   const search = new URLSearchParams(query as Record<string, string>);
   return {
     name: `listing ${what} ${name}`,
-    given: three,
+    given: threeWebhooks,
     isReading: true,
     rest: ({ id }) => ['GET', what === 'webhooks' ? `/webhooks?${search}` : `/webhooks/${id}/deliveries?${search}`],
     graphql: ({ id }) =>

@@ -71,7 +71,7 @@ test('a list that is given as many parameters costs by their number, not by its 
   const apartMs = cpuMsOf(() => {
     for (let times = 0; times < 10; times++) read(5_000);
   });
-  expect(cpuMsOf(() => read(50_000))).toBeLessThan(3 * apartMs); // by the square it were ten times as much
+  expect(cpuMsOf(() => read(50_000))).toBeLessThan(3 * apartMs); // by the square it would be ten times as much
 });
 
 describe('every response carries a request id', () => {

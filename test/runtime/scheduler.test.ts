@@ -110,7 +110,6 @@ test('of each network a few of those that wait are begun before the event loop t
   arrivals.push(arrive('few'));
   await until(() => begun.length > 0); // which looks once in each turn
   expect(begun.filter((network) => network === 'many').length).toBeLessThan(20);
-  expect(begun.filter((network) => network === 'some').length).toBeGreaterThan(10);
   expect(begun).toContain('few');
   await Promise.all(arrivals);
   expect(begun).toHaveLength(81);
@@ -164,10 +163,13 @@ test('steps make progress beside requests that never end', async () => {
     }
   };
   const requests = Array.from({ length: 200 }, asking);
+  const before = process.threadCpuUsage();
   for (let step = 0; step < 20; step++) {
     await scheduler.step('other');
     work(1);
   }
+  const { user, system } = process.threadCpuUsage(before); // what the machine does besides does not count
+  expect((user + system) / 1_000).toBeLessThan(2_000);
   isOver = true;
   await Promise.all(requests);
 });

@@ -655,7 +655,8 @@ describe('a work', () => {
   });
 
   test('that awaits something else than its transaction is given up, and holds its locks no longer', async () => {
-    const storage = await opened(await database(), { idleTimeoutMs: 1_000 }); // which a busy machine does not take between two statements
+    // A busy machine does not take as long between two statements.
+    const storage = await opened(await database(), { idleTimeoutMs: 1_000 });
     const { id: accountId } = await storedAccount(storage);
     const stuck = storage.write(async (tx) => {
       await tx.conversations.insert(accountId, sampleConversation());

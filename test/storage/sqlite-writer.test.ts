@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
 import Database from 'better-sqlite3';
 import fc from 'fast-check';
-import { describe, expect, onTestFinished, test, vi } from 'vitest';
+import { describe, expect, onTestFinished, test } from 'vitest';
 import { DomainError } from '../../src/domain/errors.ts';
 import type { Transaction } from '../../src/domain/storage-port.ts';
 import { patient } from '../../src/storage/sqlite/errors.ts';
@@ -15,6 +15,7 @@ import { Writer, type WriterOptions } from '../../src/storage/sqlite/writer.ts';
 import { effort } from '../support/effort.ts';
 import { temporaryFolder } from '../support/files.ts';
 import { ids, sampleAccount, sampleConversation, startMs, storedAccount } from '../support/samples.ts';
+import { leastOf } from '../support/wait.ts';
 
 // The writer on a real file, with a transaction small enough to break in every way that SQLite knows.
 
@@ -64,11 +65,6 @@ function openNotes(options: WriterOptions = {}) {
     kept: () => kept.all(),
     add: (text: string) => writer.write(async (tx) => tx.add(text)),
   });
-}
-
-/** Tries it again where the machine has kept the loop from turning: not every time. */
-function atLast(holds: () => Promise<boolean>): Promise<boolean> {
-  return vi.waitUntil(holds, { timeout: 10_000, interval: 1 });
 }
 
 /** Another connection with the write lock in its hands. */
@@ -312,13 +308,14 @@ describe('the event loop', () => {
   test('turns between groups, however long the queue, and a slow group is cut short', async () => {
     const slowMs = 1;
     const works = 200;
-    const groupsOfSlow = async (): Promise<number> => {
+    const worksOfGroup = async (): Promise<number> => {
       const { writer, statements } = openNotes();
       let turns = 0;
       let ticking = setImmediate(function tick() {
         turns++;
         ticking = setImmediate(tick);
       });
+      onTestFinished(() => clearImmediate(ticking));
       await Promise.all(
         Array.from({ length: works }, (_, index) =>
           writer.write(async (tx) => {
@@ -331,10 +328,10 @@ describe('the event loop', () => {
       clearImmediate(ticking);
       const groups = count(statements, 'COMMIT');
       expect(turns).toBeGreaterThanOrEqual(groups - 1);
-      return groups;
+      return works / groups;
     };
     // No more than 45 works of a millisecond go into a group by its time; by number 128 would.
-    await atLast(async () => (await groupsOfSlow()) >= works / 45);
+    expect(await leastOf(worksOfGroup, 45)).toBeLessThan(45);
   });
 
   test('is not counted as held by a group while other code runs', async () => {
@@ -353,13 +350,14 @@ describe('the event loop', () => {
 
   test('turns within a group, too, and nothing of the group is visible before its commit', async () => {
     const works = 50;
-    const looks = async (): Promise<number> => {
+    const worksOfTurn = async (): Promise<number> => {
       const { writer, statements, kept } = openNotes({ ...inOneGroup, minSliceMs: 0.5 });
       const seen: string[][] = [];
       let ticking = setImmediate(function tick() {
         if (count(statements, 'COMMIT') === 0) seen.push(kept());
         ticking = setImmediate(tick);
       });
+      onTestFinished(() => clearImmediate(ticking));
       await Promise.all(
         Array.from({ length: works }, (_, index) =>
           writer.write(async (tx) => {
@@ -373,10 +371,10 @@ describe('the event loop', () => {
       expect(count(statements, 'COMMIT')).toBe(1);
       expect(kept()).toHaveLength(works);
       expect(new Set(seen.flat())).toEqual(new Set());
-      return seen.length;
+      return works / seen.length;
     };
     // Work by work, unless a turn took longer than a work: then the next slice has as much.
-    await atLast(async () => (await looks()) > works / 5);
+    expect(await leastOf(worksOfTurn, 5)).toBeLessThan(5);
   });
 
   test('turns while 5,000 quick units of work are written', async () => {
@@ -423,11 +421,13 @@ describe('writers that take turns', () => {
         if (count(statements, 'BEGIN IMMEDIATE') > count(statements, 'COMMIT')) turns++;
         ticking = setImmediate(tick);
       });
+      onTestFinished(() => clearImmediate(ticking));
       await Promise.all(Array.from({ length: 50 }, (_, index) => add(String(index))));
       clearImmediate(ticking);
       return turns;
     };
-    await atLast(async () => (await turnsWhile(true)) < (await turnsWhile(false)) / 2);
+    const share = async (): Promise<number> => (await turnsWhile(true)) / (await turnsWhile(false));
+    expect(await leastOf(share, 0.5)).toBeLessThan(0.5);
   });
 });
 

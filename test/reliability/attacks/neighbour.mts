@@ -13,11 +13,6 @@ const probeEveryMs = 100;
 const warmConnections = 50;
 /** So many that a slow answer keeps none from being sent, unless it takes more than a second. */
 const maxConnections = 100;
-/**
- * It asks no more while so many are unanswered, which have waited for a second by then: a machine that is too slow for all
- * would never come to their end, and what waits would count as a load that is refused.
- */
-const maxPending = 100;
 
 /** One kind of request, sent at fixed times. */
 class Asking {
@@ -49,7 +44,6 @@ class Asking {
   }
 
   ask(): void {
-    if (this.#pending.size >= maxPending) return;
     const dueMs = performance.now();
     this.#pending.add(dueMs);
     this.#waiting.push(dueMs);

@@ -202,7 +202,7 @@ export class Trial {
 
   async #runOnce(attackers: readonly Attacker[], heapBeforeMiB: number): Promise<Run> {
     this.#forgetPeak();
-    await this.#neighbourReport(60_000); // what is left of the run before does not wait for this one
+    await this.#neighbourReport(0);
     const usedBefore = await Promise.all(attackers.map((each) => this.#used(each)));
     const startedMs = performance.now();
     const slowness = slownessOf(this.#server?.pid ?? Number.NaN);

@@ -15,11 +15,6 @@ export class FairQueue<T> {
     return this.#size;
   }
 
-  /** How many accounts wait for their turn. */
-  get accounts(): number {
-    return this.#byAccount.size;
-  }
-
   push(accountId: string, item: T): void {
     const items = this.#byAccount.get(accountId);
     if (items === undefined) this.#byAccount.set(accountId, [item]);
@@ -37,6 +32,17 @@ export class FairQueue<T> {
     const item = this.#takeFrom(accountId, items);
     if (items.length > 0) this.#putLast(accountId, items);
     return item;
+  }
+
+  /** Takes the next items one by one, at most so many of each account. */
+  *takeOfEach(most: number): Generator<T, undefined> {
+    for (let round = 0; round < most; round++) {
+      for (let left = this.#byAccount.size; left > 0; left--) {
+        const item = this.take();
+        if (item !== undefined) yield item;
+      }
+    }
+    return undefined;
   }
 
   /** Takes another item of the account that had the last turn, as a part of that turn. */

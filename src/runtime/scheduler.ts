@@ -45,8 +45,8 @@ type Run = () => void;
  * and steps each wait in a line of their own, in which accounts take turns: however much one account has waiting, another's
  * next comes after one step of each, or after a moment's requests.
  *
- * In each turn of the event loop, new requests are begun, which may mean to refuse them; then requests run for as long as
- * everything else has taken, reads and writes alternately; and then steps for a few milliseconds.
+ * In each turn of the event loop, some new requests of each owner are begun, which may mean to refuse them; then requests
+ * run for as long as everything else has taken, reads and writes alternately; and then steps for a few milliseconds.
  *
  * What may run begins when its promise resolves, and has its time until it waits for anything but promises that are
  * already settled.
@@ -184,17 +184,8 @@ export class Scheduler {
       const requestsMs = Math.min(maxRequestsMs, Math.max(minRequestsMs, otherWorkAndArrivalsMs));
       run(this.#takeRequest, this.#startedMs + requestsMs, this.#runSteps);
     };
-    let rounds = 0;
-    let left = 0; // of the owners of whom one is begun in this round
-    const takeArrival = (): Run | undefined => {
-      if (left === 0) {
-        if (++rounds > arrivalsOfOwner) return undefined;
-        left = this.#arrivals.accounts;
-      }
-      left--;
-      return this.#arrivals.take();
-    };
-    run(takeArrival, nowMs + arrivalsMs, runRequests);
+    const arrivals = this.#arrivals.takeOfEach(arrivalsOfOwner);
+    run(() => arrivals.next().value, nowMs + arrivalsMs, runRequests);
   };
 
   readonly #takeRequest = (): Run | undefined => {

@@ -9,7 +9,7 @@ import { ReadingTurns } from './reading-turns.ts';
 export const tooManyRequests = 'TOO_MANY_REQUESTS';
 
 /** For how long a stopping server takes those who had connected before, while others go on connecting. */
-const acceptingMs = 1_000;
+const stillAcceptingMs = 1_000;
 /** How often a stopping server looks for idle connections. */
 const sweepMs = 50;
 
@@ -162,7 +162,7 @@ export class Connections {
       if (last?.headersSent === false) last.setHeader('Connection', 'close');
     }
     // Connections that the kernel has already accepted are served. Node takes one of them per turn of the event loop.
-    const endMs = performance.now() + acceptingMs;
+    const endMs = performance.now() + stillAcceptingMs;
     for (let before = -1; before < this.#accepted && performance.now() < endMs; ) {
       before = this.#accepted;
       await twoTurns();

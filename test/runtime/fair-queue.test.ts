@@ -27,6 +27,13 @@ test('an account that comes later waits for one item of each other account', () 
   expect(takeAll(queue)).toEqual(['a2', 'b1', 'a3']);
 });
 
+test('so many of each account are taken, and what is left comes in its turn', () => {
+  const queue = queueOf(['a', 'a1'], ['a', 'a2'], ['a', 'a3'], ['b', 'b1'], ['c', 'c1'], ['c', 'c2'], ['c', 'c3']);
+  expect([...queue.takeOfEach(2)]).toEqual(['a1', 'b1', 'c1', 'a2', 'c2']);
+  expect([...queue.takeOfEach(5)]).toEqual(['a3', 'c3']);
+  expect([...queue.takeOfEach(1)]).toEqual([]);
+});
+
 test('an account can have more items in its turn, and then waits for one of each other account', () => {
   const queue = queueOf(['a', 'a1'], ['a', 'a2'], ['a', 'a3'], ['b', 'b1']);
   expect(queue.take()).toBe('a1');

@@ -67,6 +67,17 @@ function openNotes(options: WriterOptions = {}) {
   });
 }
 
+/** Looks in every turn of the event loop, until the test has finished or it is told to stop. */
+function onEachTurn(look: () => void): () => void {
+  let ticking = setImmediate(function tick() {
+    look();
+    ticking = setImmediate(tick);
+  });
+  const stop = (): void => clearImmediate(ticking);
+  onTestFinished(stop);
+  return stop;
+}
+
 /** Another connection with the write lock in its hands. */
 function lockedElsewhere(path: string): { release(): void } {
   const other = new Database(path);
@@ -311,11 +322,7 @@ describe('the event loop', () => {
     const worksOfGroup = async (): Promise<number> => {
       const { writer, statements } = openNotes();
       let turns = 0;
-      let ticking = setImmediate(function tick() {
-        turns++;
-        ticking = setImmediate(tick);
-      });
-      onTestFinished(() => clearImmediate(ticking));
+      const stop = onEachTurn(() => void turns++);
       await Promise.all(
         Array.from({ length: works }, (_, index) =>
           writer.write(async (tx) => {
@@ -325,7 +332,7 @@ describe('the event loop', () => {
           }),
         ),
       );
-      clearImmediate(ticking);
+      stop();
       const groups = count(statements, 'COMMIT');
       expect(turns).toBeGreaterThanOrEqual(groups - 1);
       return works / groups;
@@ -338,12 +345,10 @@ describe('the event loop', () => {
     const durations: number[] = [];
     const { writer } = openNotes({ ...inOneGroup, onGroup: (_, durationMs) => void durations.push(durationMs) });
     const othersMs = 300; // far more than the group takes, also on a busy machine
-    let ticking = setImmediate(function tick() {
+    onEachTurn(() => {
       const until = performance.now() + othersMs;
       while (performance.now() < until);
-      ticking = setImmediate(tick);
     });
-    onTestFinished(() => clearImmediate(ticking));
     await Promise.all(Array.from({ length: 20 }, (_, index) => writer.write(async (tx) => void tx.add(String(index)))));
     expect(durations.filter((durationMs) => durationMs < othersMs)).toHaveLength(1);
   });
@@ -353,11 +358,9 @@ describe('the event loop', () => {
     const worksOfTurn = async (): Promise<number> => {
       const { writer, statements, kept } = openNotes({ ...inOneGroup, minSliceMs: 0.5 });
       const seen: string[][] = [];
-      let ticking = setImmediate(function tick() {
+      const stop = onEachTurn(() => {
         if (count(statements, 'COMMIT') === 0) seen.push(kept());
-        ticking = setImmediate(tick);
       });
-      onTestFinished(() => clearImmediate(ticking));
       await Promise.all(
         Array.from({ length: works }, (_, index) =>
           writer.write(async (tx) => {
@@ -367,7 +370,7 @@ describe('the event loop', () => {
           }),
         ),
       );
-      clearImmediate(ticking);
+      stop();
       expect(count(statements, 'COMMIT')).toBe(1);
       expect(kept()).toHaveLength(works);
       expect(new Set(seen.flat())).toEqual(new Set());
@@ -380,11 +383,7 @@ describe('the event loop', () => {
   test('turns while 5,000 quick units of work are written', async () => {
     const { kept, add, statements } = openNotes();
     let turns = 0;
-    let ticking = setImmediate(function tick() {
-      turns++;
-      ticking = setImmediate(tick);
-    });
-    onTestFinished(() => clearImmediate(ticking));
+    onEachTurn(() => void turns++);
     await Promise.all(Array.from({ length: 5_000 }, (_, index) => add(String(index))));
     expect(kept()).toHaveLength(5_000);
     expect(count(statements, 'COMMIT')).toBeGreaterThanOrEqual(5_000 / 128);
@@ -417,13 +416,11 @@ describe('writers that take turns', () => {
       const turn = { isAsked, take: async () => {}, end: () => {} };
       const { add, statements } = openNotes({ ...inOneGroup, turn });
       let turns = 0;
-      let ticking = setImmediate(function tick() {
+      const stop = onEachTurn(() => {
         if (count(statements, 'BEGIN IMMEDIATE') > count(statements, 'COMMIT')) turns++;
-        ticking = setImmediate(tick);
       });
-      onTestFinished(() => clearImmediate(ticking));
       await Promise.all(Array.from({ length: 50 }, (_, index) => add(String(index))));
-      clearImmediate(ticking);
+      stop();
       return turns;
     };
     const share = async (): Promise<number> => (await turnsWhile(true)) / (await turnsWhile(false));

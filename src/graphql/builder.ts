@@ -1,44 +1,11 @@
 import SchemaBuilder, { type FieldMap, type InputRef, type ObjectRef } from '@pothos/core';
-import type { Caller } from '../domain/caller.ts';
-import type { Fault } from '../domain/errors.ts';
 import type { MetadataPatch } from '../domain/metadata.ts';
 import type { Operation } from '../domain/operation.ts';
 import type { Timestamp } from '../domain/time.ts';
-import type { ConnectionTimings } from '../http/timings.ts';
-import type { AnswerBudget } from './answer-budget.ts';
-import type { Loaders } from './loaders.ts';
-
-/** The context of every resolver. */
-export interface GraphQLContext {
-  readonly caller: Caller;
-  readonly loaders: Loaders;
-  readonly timings: ConnectionTimings;
-  /** Closes the connection of a subscriber that stops reading; unset on sockets, which detect that themselves. */
-  readonly onSlowReader?: (() => void) | undefined;
-  /** What the response may still contain; shared by the operations of a batch. */
-  readonly budget: AnswerBudget;
-  /** Aborts when the connection of a subscription closes; unset on sockets, which end their subscriptions themselves. */
-  readonly closed?: AbortSignal | undefined;
-  /**
-   * Calls an operation of the domain as this caller. Resolvers call operations in no other way.
-   * @param faults what is wrong with the arguments already, to be reported together with what the operation finds
-   */
-  call<Output>(
-    operation: Operation<never, Output> | Operation<unknown, Output>,
-    input: object,
-    faults?: readonly Fault[],
-  ): Promise<Output>;
-  /**
-   * Calls the operation of a field of a mutation. A batch of them can take seconds: one that comes late looks at the
-   * credential again.
-   */
-  change<Output>(operation: Operation<unknown, Output>, input: object): Promise<Output>;
-  /** Runs work that a loader does in place of an operation, and counts it as a call of that operation. */
-  countAsCall<Output>(operation: { readonly name: string }, work: () => Promise<Output>): Promise<Output>;
-}
+import type { OperationContext } from './context.ts';
 
 export const builder = new SchemaBuilder<{
-  Context: GraphQLContext;
+  Context: OperationContext;
   DefaultFieldNullability: false;
   Scalars: {
     ID: { Input: string; Output: string };
@@ -112,7 +79,7 @@ export function addMutation<Result>(
       extensions: calls(operation),
       args: { input: t.arg({ type: input, required: true, description: described }) },
       resolve(_, { input: given }, context) {
-        context.loaders.forget();
+        context.forgetLoaded();
         return context.change(operation, own === undefined ? given : { ...given, ...own.gives }) as never;
       },
     }),

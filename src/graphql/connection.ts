@@ -5,8 +5,9 @@ import type { Operation } from '../domain/operation.ts';
 import type { List } from '../domain/paging.ts';
 import { lazily } from '../runtime/lazily.ts';
 import { scheduler } from '../runtime/scheduler.ts';
-import { builder, type GraphQLContext, type SchemaTypes, withoutNulls } from './builder.ts';
+import { builder, type SchemaTypes, withoutNulls } from './builder.ts';
 import type { FieldInfo } from './compile.ts';
+import type { OperationContext } from './context.ts';
 
 /** One page of a list, as the Relay cursor connections specification defines it. */
 export interface Connection<T> {
@@ -122,7 +123,7 @@ export function edgeField<Result, T>(
  * ask for a hundred lists: the first is read at once, as over REST, and each other in a turn of its own.
  */
 export async function connectionOf<T>(
-  context: GraphQLContext,
+  context: OperationContext,
   operation: Operation<unknown, List<T>>,
   info: FieldInfo,
   input: object,

@@ -7,14 +7,17 @@ import type { CallCode, Ports } from '../domain/ports.ts';
 import type { ConnectionTimings } from '../http/timings.ts';
 import type { Room } from '../runtime/room.ts';
 import { AnswerBudget, maxEventBytes } from './answer-budget.ts';
-import type { GraphQLContext } from './builder.ts';
 import { eventReads, Loaders } from './loaders.ts';
 
 export interface ContextOptions {
   readonly timings: ConnectionTimings;
   /** Called when a call of an operation has ended. */
   readonly onCall: (operation: string, code: CallCode, durationMs: number) => void;
+  /** Closes the connection of a subscriber that stops reading; unset on sockets, which detect that themselves. */
   readonly onSlowReader?: (() => void) | undefined;
+  /** Aborts when the connection of a subscription closes; unset on sockets, which end their subscriptions themselves. */
+  readonly closed?: AbortSignal | undefined;
+  /** What the response may still contain; shared by the operations of a batch. */
   readonly budget?: AnswerBudget | undefined;
   /** Where what it loads waits. */
   readonly room?: Room | undefined;
@@ -38,13 +41,14 @@ function causeOf(error: unknown): object {
 }
 
 /**
- * The context of one operation, over any transport. Ten thousand idle subscriptions may hold one each, so what is not
- * always needed is created on first use.
+ * The context of one operation, over any transport, which its resolvers are called with. Ten thousand idle subscriptions
+ * may hold one each, so what is not always needed is created on first use.
  */
-export class OperationContext implements GraphQLContext {
+export class OperationContext {
   readonly caller: Caller;
   readonly timings: ConnectionTimings;
-  readonly onSlowReader: (() => void) | undefined;
+  readonly onSlowReader: ContextOptions['onSlowReader'];
+  readonly closed: AbortSignal | undefined;
   #budget: AnswerBudget | undefined;
   readonly #ports: Ports;
   readonly #onCall: ContextOptions['onCall'];
@@ -57,6 +61,7 @@ export class OperationContext implements GraphQLContext {
     this.caller = caller;
     this.timings = options.timings;
     this.onSlowReader = options.onSlowReader;
+    this.closed = options.closed;
     this.#budget = options.budget;
     this.#room = options.room;
     this.#ports = ports;
@@ -79,6 +84,15 @@ export class OperationContext implements GraphQLContext {
     return new OperationContext(this.#ports, this.caller, { ...this, onCall: this.#onCall, budget, room: eventReads });
   }
 
+  /** Drops what is loaded, which may have changed. */
+  forgetLoaded(): void {
+    this.#loaders = undefined;
+  }
+
+  /**
+   * Calls an operation of the domain as this caller. Resolvers call operations in no other way.
+   * @param faults what is wrong with the arguments already, to be reported together with what the operation finds
+   */
   call<Output>(
     operation: Operation<never, Output> | Operation<unknown, Output>,
     input: object,
@@ -87,6 +101,10 @@ export class OperationContext implements GraphQLContext {
     return this.countAsCall(operation, () => operation.execute(this.#ports, this.caller, input, faults));
   }
 
+  /**
+   * Calls the operation of a field of a mutation. A batch of them can take seconds: one that comes late looks at the
+   * credential again.
+   */
   change<Output>(operation: Operation<unknown, Output>, input: object): Promise<Output> {
     return this.countAsCall(operation, async () => {
       await this.#refuseEnded();
@@ -94,6 +112,7 @@ export class OperationContext implements GraphQLContext {
     });
   }
 
+  /** Runs work that a loader does in place of an operation, and counts it as a call of that operation. */
   countAsCall<Output>({ name }: { readonly name: string }, work: () => Promise<Output>): Promise<Output> {
     const startedMs = performance.now();
     const report = (code: CallCode): void => this.#onCall(name, code, performance.now() - startedMs);
@@ -114,17 +133,5 @@ export class OperationContext implements GraphQLContext {
     const { storage, clock } = this.#ports;
     await refuseEnded(storage.read, { caller, clock });
     this.#lookedAtMs = performance.now();
-  }
-
-  /** The same as own properties of a plain object, which Yoga copies into its own context. */
-  asProperties(): GraphQLContext {
-    return {
-      ...this,
-      budget: this.budget,
-      loaders: this.loaders,
-      call: (operation, input, faults) => this.call(operation, input, faults),
-      change: (operation, input) => this.change(operation, input),
-      countAsCall: (operation, work) => this.countAsCall(operation, work),
-    };
   }
 }

@@ -17,16 +17,9 @@ import { descriptionOf, descriptionsOf } from '../domain/descriptions.ts';
 import { idempotencyKeyDescription } from '../domain/idempotency.ts';
 import { parseInput } from '../domain/operation.ts';
 import { decodeCursor, encodeCursor, newestFirstCursor } from '../domain/paging.ts';
-import {
-  addMutation,
-  builder,
-  calls,
-  type GraphQLContext,
-  payloadType,
-  type ResultOf,
-  type SchemaTypes,
-} from './builder.ts';
+import { addMutation, builder, calls, payloadType, type ResultOf, type SchemaTypes } from './builder.ts';
 import { type Connection, connectionOf, connectionType, edgeField, listInput, pageArgs } from './connection.ts';
+import type { OperationContext } from './context.ts';
 import { EventTypeEnum } from './events.ts';
 import { Node } from './node.ts';
 import { Webhook } from './webhooks.ts';
@@ -117,7 +110,7 @@ const Delivery = builder.objectRef<DeliveryShape>('Delivery').implement({
 async function attemptsOf(
   { id, attemptCount: count }: DeliveryShape,
   args: { first?: number | null | undefined; after?: string | null | undefined },
-  { loaders }: GraphQLContext,
+  { loaders }: OperationContext,
 ): Promise<Connection<AttemptShape>> {
   const { limit, after } = parseInput(attemptPageInput, listInput(args));
   const from = (after === undefined ? 0 : Number(decodeCursor(after, 'attempt', ['number'])[0])) + 1;

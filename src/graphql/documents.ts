@@ -166,20 +166,12 @@ export class Documents {
   readonly #schema: GraphQLSchema;
   /** By owner, the least recently active first. */
   readonly #kept = new Map<string, Kept>();
-  readonly #prepared = new WeakMap<DocumentNode, PreparedDocument>();
   /** Of requests that were left to Yoga after their document had been prepared, which need not be in the cache. */
   readonly #byRequest = new WeakMap<object, PreparedDocument>();
   #weight = 0;
 
   constructor(schema: GraphQLSchema) {
     this.#schema = schema;
-  }
-
-  /** The prepared form of a document, for code that is passed only the document. */
-  of(document: DocumentNode): PreparedDocument {
-    const prepared = this.#prepared.get(document);
-    if (prepared === undefined) throw new Error('The document was not prepared');
-    return prepared;
   }
 
   /**
@@ -224,7 +216,6 @@ export class Documents {
     const meanwhile = this.#get(key, source);
     if (meanwhile !== undefined) return meanwhile;
     const prepared = new PreparedDocument(this.#schema, source);
-    this.#prepared.set(prepared.document, prepared);
     if (request !== undefined) this.#byRequest.set(request, prepared);
     if (prepared.errors.length === 0) this.#keep(key, prepared);
     return prepared;

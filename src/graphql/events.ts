@@ -5,8 +5,9 @@ import { type EventType, eventTypes } from '../domain/event-types.ts';
 import { type EventPage, getEventCursor, type LogEvent, listEvents, streamEvents } from '../domain/events.ts';
 import { lazily } from '../runtime/lazily.ts';
 import { scheduler } from '../runtime/scheduler.ts';
-import { builder, calls, type GraphQLContext, type SchemaTypes, withoutNulls } from './builder.ts';
+import { builder, calls, type SchemaTypes, withoutNulls } from './builder.ts';
 import { listInput, PageInfo, pageArgs } from './connection.ts';
+import type { OperationContext } from './context.ts';
 import { ConversationSnapshot } from './conversations.ts';
 import { ConversationChange, changeList, maxChanges } from './event-changes.ts';
 import { Lead } from './leads.ts';
@@ -205,7 +206,7 @@ interface ReaderArgs {
 }
 
 /** Follows the log for as long as the subscription lasts. */
-async function subscribeTo(args: ReaderArgs, context: GraphQLContext): Promise<AsyncIterableIterator<LogEvent>> {
+async function subscribeTo(args: ReaderArgs, context: OperationContext): Promise<AsyncIterableIterator<LogEvent>> {
   const subscription = await context.call(streamEvents, withoutNulls(args));
   return new EventIterator(subscription, context);
 }

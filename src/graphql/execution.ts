@@ -3,7 +3,7 @@ import { DomainError } from '../domain/errors.ts';
 import { LogEvent } from '../domain/events.ts';
 import { scheduler } from '../runtime/scheduler.ts';
 import { type AnswerBudget, maxErrors } from './answer-budget.ts';
-import type { GraphQLContext } from './builder.ts';
+import type { OperationContext } from './context.ts';
 
 /** What is computed in one turn of the account, in values: a few milliseconds. */
 const valuesInTurn = 10_000;
@@ -20,7 +20,7 @@ export interface Path {
 
 /** What an operation is executed with. */
 export interface ExecutionInput {
-  readonly context: GraphQLContext;
+  readonly context: OperationContext;
   readonly variables: VariableValues;
   /** Of a subscription, the event. */
   readonly rootValue?: unknown;
@@ -28,7 +28,7 @@ export interface ExecutionInput {
 
 /** What one execution of an operation has come to so far: its errors, and the positions that they have made null. */
 export class Execution {
-  readonly context: GraphQLContext;
+  readonly context: OperationContext;
   readonly variables: VariableValues;
   readonly budget: AnswerBudget;
   readonly #isMutation: boolean;

@@ -152,21 +152,6 @@ export class Loaders {
     return this.#account;
   }
 
-  /** Drops the loaded values, which may have changed. */
-  forget(): void {
-    this.#conversation?.clearAll();
-    this.#lead?.clearAll();
-    this.#message?.clearAll();
-    this.#messageRange?.clearAll();
-    this.#readPositions?.clearAll();
-    this.#webhook?.clearAll();
-    this.#delivery?.clearAll();
-    this.#attemptRange?.clearAll();
-    this.#apiKey?.clearAll();
-    this.#documentText?.clearAll();
-    this.#account?.clearAll();
-  }
-
   async #inTurn<T>(load: (context: Context) => Promise<T>, count = 0): Promise<T> {
     const { id } = this.#context.caller.account;
     const entering = this.#room?.enter(id, 1);

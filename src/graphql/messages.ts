@@ -29,12 +29,12 @@ import {
   builder,
   calls,
   expectedVersionDescription,
-  type GraphQLContext,
   payloadType,
   type ResultOf,
   withoutNulls,
 } from './builder.ts';
 import { type Connection, connectionType, edgeField, listInput, pageArgs } from './connection.ts';
+import type { OperationContext } from './context.ts';
 import { besideDescription, Conversation, ConversationSnapshot, conversationBeside } from './conversations.ts';
 import { longText } from './measure.ts';
 import { Node } from './node.ts';
@@ -70,7 +70,7 @@ type ShownMessage = Message | (LastMessage & Pick<Message, 'conversationId'>);
 export const MessageType = builder.objectRef<ShownMessage>('Message');
 
 /** @throws NOT_FOUND */
-async function loadMessage(id: string, { message }: GraphQLContext['loaders']): Promise<Message> {
+async function loadMessage(id: string, { message }: OperationContext['loaders']): Promise<Message> {
   const found = await message.load(id);
   if (found === undefined) throw notFound('message');
   return found;
@@ -78,7 +78,7 @@ async function loadMessage(id: string, { message }: GraphQLContext['loaders']): 
 
 /** Reads a field that the last message in a conversation lacks. */
 function fromWhole<Name extends 'content' | 'clientId' | 'metadata'>(name: Name) {
-  return (message: ShownMessage, _: unknown, { loaders }: GraphQLContext): Awaitable<Message[Name]> => {
+  return (message: ShownMessage, _: unknown, { loaders }: OperationContext): Awaitable<Message[Name]> => {
     return 'content' in message ? message[name] : loadMessage(message.id, loaders).then((whole) => whole[name]);
   };
 }
@@ -129,7 +129,7 @@ interface MessagePageArgs {
 async function messagesOf(
   conversation: ConversationShape,
   args: MessagePageArgs,
-  { caller, loaders }: GraphQLContext,
+  { caller, loaders }: OperationContext,
 ): Promise<Connection<ShownMessage>> {
   listMessages.authorise(caller);
   const { last, before, ...forwards } = withoutNulls(args);

@@ -1,6 +1,7 @@
 import { validationFailed } from '../domain/errors.ts';
 import { type IdKind, kindOfId } from '../domain/ids.ts';
-import { builder, type GraphQLContext } from './builder.ts';
+import { builder } from './builder.ts';
+import type { OperationContext } from './context.ts';
 
 interface NodeShape {
   readonly id: string;
@@ -33,7 +34,7 @@ function isNodeKind(kind: IdKind | undefined): kind is NodeKind {
 }
 
 /** Null for an id that is unknown, of another account, or of a type that is not a `Node`. */
-async function loadNode(id: string, { loaders }: GraphQLContext): Promise<NodeShape | null> {
+async function loadNode(id: string, { loaders }: OperationContext): Promise<NodeShape | null> {
   const kind = kindOfId(id);
   return isNodeKind(kind) ? ((await loaders[kind].load(id)) ?? null) : null;
 }

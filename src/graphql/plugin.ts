@@ -1,10 +1,4 @@
-import {
-  createSourceEventStream,
-  type ExecutionArgs,
-  type ExecutionResult,
-  type GraphQLError,
-  validateSubscriptionArgs,
-} from 'graphql';
+import type { ExecutionArgs, ExecutionResult, GraphQLError } from 'graphql';
 import { type GraphQLParams, type Plugin, processRegularResult } from 'graphql-yoga';
 import type { Caller } from '../domain/caller.ts';
 import { DomainError } from '../domain/errors.ts';
@@ -14,10 +8,9 @@ import { answered, type ServerContext } from '../http/plugin.ts';
 import type { RequestContext } from '../http/request-context.ts';
 import type { Reply } from '../http/respond.ts';
 import { acceptsStream, wantsPage, withoutWeights } from './accept.ts';
-import { AnswerBudget, maxEventBytes } from './answer-budget.ts';
+import { AnswerBudget } from './answer-budget.ts';
 import { BatchTurns } from './batch-turns.ts';
-import type { GraphQLContext } from './builder.ts';
-import { type ContextOptions, OperationContext } from './context.ts';
+import { OperationContext } from './context.ts';
 import { withCost } from './cost.ts';
 import type { PreparedDocument } from './documents.ts';
 import { type Envelope, envelopeOf } from './envelope.ts';
@@ -25,12 +18,11 @@ import { resultReply } from './errors.ts';
 import { explorerPage, hasExplorer } from './explorer-page.ts';
 import { paramsOfQuery } from './get-params.ts';
 import { maxAnsweredBatch, maxBatch } from './limits.ts';
-import { eventReads, Loaders } from './loaders.ts';
 import type { GraphQLParts } from './parts.ts';
 import { presentResult } from './present.ts';
 import { asGraphQLError, dropExtraParams, enterRoom, judge, ready, run, type Verdict } from './requests.ts';
 import { answerSingleOperations } from './single-operation.ts';
-import { PresentedResults } from './subscriptions.ts';
+import { EventIterator, eventsOf, PresentedResults } from './subscriptions.ts';
 
 const allow = ['GET', 'HEAD', 'POST', 'OPTIONS'];
 
@@ -65,7 +57,7 @@ interface JudgedOperation {
  * GraphQL over HTTP at `/graphql`, with the same admission as REST. The most common requests are answered in `onRequest`;
  * the other hooks are for batches, GET, subscriptions and whatever else Yoga has to look at.
  */
-export function useGraphQL(ports: Ports, parts: GraphQLParts): Plugin<GraphQLContext, YogaContext> {
+export function useGraphQL(ports: Ports, parts: GraphQLParts): Plugin<object, YogaContext> {
   const { documents, named, admission, responder, sessions, timings, requestLog, telemetry } = parts;
   const answerSingle = answerSingleOperations(ports, parts);
 
@@ -144,6 +136,17 @@ export function useGraphQL(ports: Ports, parts: GraphQLParts): Plugin<GraphQLCon
     return all;
   }
 
+  /** @param closed aborts when the connection of a subscription closes */
+  function contextOf({ http, res, budget }: YogaContext, closed?: AbortSignal): OperationContext {
+    return new OperationContext(ports, callerOf(http), {
+      timings,
+      onCall: (...call) => http.called(telemetry, ...call),
+      onSlowReader: () => void res.destroy(),
+      closed,
+      budget,
+    });
+  }
+
   /** Undefined for what the other hooks have to answer. */
   async function replyTo(http: RequestContext): Promise<Reply | undefined> {
     const { headers } = http.req;
@@ -167,14 +170,11 @@ export function useGraphQL(ports: Ports, parts: GraphQLParts): Plugin<GraphQLCon
     },
 
     onParse({ context, setParseFn }) {
-      setParseFn(() => {
-        const { operations, params } = context as unknown as YogaContext;
-        return operations?.get(params)?.prepared?.document;
-      });
+      setParseFn(() => preparedOf(context as unknown as YogaContext).document);
     },
 
-    onValidate({ params: { documentAST }, setResult }) {
-      setResult([...documents.of(documentAST).errors]);
+    onValidate({ context, setResult }) {
+      setResult([...preparedOf(context as unknown as YogaContext).errors]);
     },
 
     onRequest({ serverContext: { http }, endResponse }) {
@@ -214,14 +214,6 @@ export function useGraphQL(ports: Ports, parts: GraphQLParts): Plugin<GraphQLCon
       });
     },
 
-    onContextBuilding({ context, extendContext }) {
-      const { http, budget, res } = context as unknown as YogaContext;
-      const onSlowReader = (): void => void res.destroy();
-      const onCall: ContextOptions['onCall'] = (...call) => http.called(telemetry, ...call);
-      const options = { timings, onCall, onSlowReader, budget };
-      extendContext(new OperationContext(ports, callerOf(http), options).asProperties());
-    },
-
     onExecute({ args, setExecuteFn, setResultAndStopExecution }) {
       const request = args.contextValue as unknown as YogaContext;
       const errors = refusalsOf(request);
@@ -238,12 +230,13 @@ export function useGraphQL(ports: Ports, parts: GraphQLParts): Plugin<GraphQLCon
               return { errors: [asGraphQLError(error)] };
             }
           }
-          return withCostIfAsked(await run(documents.of(args.document), args), request);
+          const result = await run(preparedOf(request), { ...args, contextValue: contextOf(request) });
+          return withCostIfAsked(result, request);
         });
       }
     },
 
-    onSubscribe({ args, setSubscribeFn, setResultAndStopExecution, extendContext }) {
+    onSubscribe({ args, setSubscribeFn, setResultAndStopExecution }) {
       const request = args.contextValue as unknown as YogaContext;
       const { http, res } = request;
       const caller = callerOf(http);
@@ -254,7 +247,7 @@ export function useGraphQL(ports: Ports, parts: GraphQLParts): Plugin<GraphQLCon
           return;
         }
         refuseUnstreamed(request);
-        const prepared = documents.of(args.document);
+        const prepared = preparedOf(request);
         const { compiled, run: answer } = ready(prepared, args);
         const closed = sessions.openDuring(res, caller);
         if (!closed.aborted) {
@@ -263,20 +256,13 @@ export function useGraphQL(ports: Ports, parts: GraphQLParts): Plugin<GraphQLCon
         }
         // Ends without a `complete` message, after which clients would not reconnect.
         closed.addEventListener('abort', () => res.destroy());
-        extendContext({ closed } as Partial<GraphQLContext> as GraphQLContext);
+        const contextValue = contextOf(request, closed);
         setSubscribeFn(async (args: ExecutionArgs) => {
-          const validated = validateSubscriptionArgs(args);
-          if (!('operation' in validated)) return { errors: validated };
-          const events = await createSourceEventStream(validated);
-          if (!(Symbol.asyncIterator in events)) return events;
+          const events = await eventsOf({ ...args, contextValue });
+          if (!(events instanceof EventIterator)) return events;
           return new PresentedResults(
-            events[Symbol.asyncIterator](),
-            async (event) => {
-              const budget = new AnswerBudget(maxEventBytes);
-              const loaders = new Loaders(ports, caller, budget, eventReads);
-              const contextValue = { ...(args.contextValue as GraphQLContext), budget, loaders };
-              return await answer(contextValue, event);
-            },
+            events,
+            (event) => answer(contextValue.forEvent(), event),
             (result) => {
               responder.noteSoon(http);
               return present(result, http);
@@ -335,6 +321,13 @@ function refuseUnstreamed({ req, http, isBatch }: YogaContext): void {
     'BAD_REQUEST',
     'A subscription is a stream: ask for it with `Accept: text/event-stream`, or over a WebSocket.',
   );
+}
+
+/** The document of a context's operation, which `onParams` has let through. */
+function preparedOf({ operations, params }: YogaContext): PreparedDocument {
+  const prepared = operations?.get(params)?.prepared;
+  if (prepared === undefined) throw new Error('The document was not prepared');
+  return prepared;
 }
 
 /** The errors that the operation of a context is refused with. */

@@ -17,8 +17,8 @@ import { DomainError, validationFailed } from '../domain/errors.ts';
 import { enterAnswerRoom } from '../http/answer-room.ts';
 import { scheduler } from '../runtime/scheduler.ts';
 import { type AnswerBudget, inThousands } from './answer-budget.ts';
-import type { GraphQLContext } from './builder.ts';
 import type { CompiledOperation } from './compile.ts';
+import type { OperationContext } from './context.ts';
 import type { PreparedDocument } from './documents.ts';
 import type { Envelope } from './envelope.ts';
 import { pointingErrors, variableFaults } from './input-faults.ts';
@@ -191,7 +191,7 @@ export interface ReadyOperation {
    * Runs the query or the mutation, or answers an event of the subscription. It never throws or rejects.
    * @param rootValue of a subscription, the event
    */
-  run(context: GraphQLContext, rootValue?: unknown): Awaitable<ExecutionResult>;
+  run(context: OperationContext, rootValue?: unknown): Awaitable<ExecutionResult>;
 }
 
 /**
@@ -212,7 +212,7 @@ export function ready(
   return { compiled, run: (context, rootValue) => compiled.run({ context, variables, rootValue }) };
 }
 
-/** Runs a query or a mutation that was not refused, with a `GraphQLContext`. It never rejects. */
+/** Runs a query or a mutation that was not refused, with a `OperationContext`. It never rejects. */
 export function run(
   prepared: PreparedDocument,
   { contextValue, ...asked }: Pick<ExecutionArgs, 'operationName' | 'variableValues' | 'contextValue'>,
@@ -223,5 +223,5 @@ export function run(
   } catch (error) {
     return { errors: [asGraphQLError(error)] };
   }
-  return operation.run(contextValue as GraphQLContext);
+  return operation.run(contextValue as OperationContext);
 }

@@ -1,8 +1,9 @@
-import type { ExecutionResult } from 'graphql';
+import { createSourceEventStream, type ExecutionArgs, type ExecutionResult, validateSubscriptionArgs } from 'graphql';
+import type { Awaitable } from '../domain/awaitable.ts';
 import type { EventStream, EventSubscription, LogEvent } from '../domain/events.ts';
 import { PullWatch } from '../http/pull-watch.ts';
 import { scheduler } from '../runtime/scheduler.ts';
-import type { GraphQLContext } from './builder.ts';
+import type { OperationContext } from './context.ts';
 import { asGraphQLError } from './requests.ts';
 
 /** Iterates over events of the log, one by one or in batches. Ending it also ends a read that is waiting. */
@@ -15,7 +16,7 @@ export class EventIterator implements AsyncIterableIterator<LogEvent> {
   readonly #onClosed = (): void => this.#end();
   #isEnded = false;
 
-  constructor(subscription: EventSubscription, { caller, timings, onSlowReader, closed }: GraphQLContext) {
+  constructor(subscription: EventSubscription, { caller, timings, onSlowReader, closed }: OperationContext) {
     this.#accountId = caller.account.id;
     this.#watch = onSlowReader && new PullWatch(timings.slowReaderMs, onSlowReader);
     this.#stream = subscription.follow();
@@ -90,17 +91,27 @@ export class EventIterator implements AsyncIterableIterator<LogEvent> {
   }
 }
 
+/**
+ * The events of a subscription, all of which follow the log, or why it fails.
+ * @param args of graphql-js, with an `OperationContext`
+ */
+export async function eventsOf(args: ExecutionArgs): Promise<EventIterator | ExecutionResult> {
+  const validated = validateSubscriptionArgs(args);
+  if (!('operation' in validated)) return { errors: validated };
+  return (await createSourceEventStream(validated)) as EventIterator | ExecutionResult;
+}
+
 /** The results of a subscription over SSE, one for each event. If it fails, its last result is the error. */
 export class PresentedResults implements AsyncIterableIterator<ExecutionResult> {
   readonly #events: AsyncIterator<unknown, unknown>;
-  readonly #answer: (event: unknown) => Promise<ExecutionResult>;
+  readonly #answer: (event: unknown) => Awaitable<ExecutionResult>;
   readonly #present: (result: ExecutionResult) => ExecutionResult;
   #failed = false;
 
   /** @param present gives the errors of a result the form that clients may see */
   constructor(
     events: AsyncIterator<unknown, unknown>,
-    answer: (event: unknown) => Promise<ExecutionResult>,
+    answer: (event: unknown) => Awaitable<ExecutionResult>,
     present: (result: ExecutionResult) => ExecutionResult,
   ) {
     this.#events = events;

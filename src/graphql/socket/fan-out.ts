@@ -1,10 +1,4 @@
-import {
-  createSourceEventStream,
-  type DocumentNode,
-  type ExecutionArgs,
-  type ExecutionResult,
-  validateSubscriptionArgs,
-} from 'graphql';
+import type { DocumentNode, ExecutionArgs, ExecutionResult } from 'graphql';
 import type { Awaitable } from '../../domain/awaitable.ts';
 import { bindingOf, type Caller } from '../../domain/caller.ts';
 import type { LogEvent } from '../../domain/events.ts';
@@ -13,7 +7,7 @@ import type { OperationContext } from '../context.ts';
 import type { Documents, PreparedDocument } from '../documents.ts';
 import type { Hold } from '../held-documents.ts';
 import { asGraphQLError, type ReadyOperation, ready } from '../requests.ts';
-import { EventIterator } from '../subscriptions.ts';
+import { EventIterator, eventsOf } from '../subscriptions.ts';
 import { CachedText } from './cached-text.ts';
 
 // A thousand dashboards of an account may run the same subscription on the same log. Their response to an event is
@@ -52,12 +46,9 @@ export class FanOut {
    * Runs a subscription. Responses without errors go to `deliver`; the returned stream has only the others.
    * @param args of graphql-js, with an `OperationContext`
    */
-  async subscribe(args: SubscriptionArgs): Promise<AsyncGenerator<ExecutionResult> | ExecutionResult> {
-    const validated = validateSubscriptionArgs(args);
-    if (!('operation' in validated)) return { errors: validated };
-    const events = await createSourceEventStream(validated);
-    if (!(Symbol.asyncIterator in events)) return events;
-    if (!(events instanceof EventIterator)) throw new Error('A subscription that does not follow the log');
+  async subscribe(args: SubscriptionArgs): Promise<AsyncIterable<ExecutionResult> | ExecutionResult> {
+    const events = await eventsOf(args);
+    if (!(events instanceof EventIterator)) return events;
     try {
       return new Subscriber(events, this.#join(args), args);
     } catch (error) {

@@ -74,11 +74,6 @@ export class EventIterator implements AsyncIterableIterator<LogEvent> {
     return { done: true, value: undefined };
   }
 
-  async throw(error: unknown): Promise<IteratorResult<LogEvent>> {
-    await this.return();
-    throw error;
-  }
-
   [Symbol.asyncIterator](): this {
     return this;
   }

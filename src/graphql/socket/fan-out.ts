@@ -198,7 +198,7 @@ function answerOf(result: ExecutionResult): Answer {
 }
 
 /** One subscription: reads events, and delivers the shared responses to them. */
-class Subscriber implements AsyncGenerator<ExecutionResult, void, void> {
+class Subscriber implements AsyncIterableIterator<ExecutionResult, void> {
   readonly #events: EventIterator;
   readonly #answers: SharedAnswers;
   readonly #deliver: SubscriptionArgs['deliver'];
@@ -288,15 +288,6 @@ class Subscriber implements AsyncGenerator<ExecutionResult, void, void> {
     this.#end();
     await this.#events.return();
     return { done: true, value: undefined };
-  }
-
-  async throw(error: unknown): Promise<IteratorResult<ExecutionResult, void>> {
-    await this.return();
-    throw error;
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    await this.return();
   }
 
   [Symbol.asyncIterator](): this {

@@ -13,14 +13,16 @@ import { scheduler } from '../runtime/scheduler.ts';
 import { type CompiledOperation, compileOperation, conditionsIn } from './compile.ts';
 import type { VariableValues } from './execution.ts';
 import { HeldDocuments, type Hold, type Holdable } from './held-documents.ts';
-import { type Complexity, complexityOf, maxTokens } from './limits.ts';
+import { maxTokens } from './limits.ts';
+import { type Measured, measure } from './measure.ts';
 import { refuseRepeats } from './repeats.ts';
 import { parseWithinLimits, validateDocument } from './requests.ts';
 
 /** An operation of a document. */
 interface PreparedOperation {
   readonly node: OperationDefinitionNode;
-  readonly complexity: Complexity;
+  /** Measures it with these coerced variables. After the first time it takes no time, unless it depends on them. */
+  measure(variables: VariableValues['coerced']): Measured;
   /**
    * Its compiled form for these variables.
    * @throws QUERY_TOO_COMPLEX for too many fields
@@ -84,9 +86,14 @@ export class PreparedDocument {
     const node = getOperationAST(this.document, name);
     if (node == null) return undefined;
     const number = this.#operations.size;
+    let fixed: Measured | undefined;
     const prepared: PreparedOperation = {
       node,
-      complexity: complexityOf(this.schema, this.document, node),
+      measure: (variables) => {
+        const measured = fixed ?? measure(this.schema, this.document, node, variables);
+        if (measured.isFixed) fixed = measured;
+        return measured;
+      },
       compiled: ({ coerced }) => this.#compile(node, number, coerced),
     };
     this.#operations.set(name, prepared);

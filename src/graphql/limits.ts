@@ -1,7 +1,7 @@
-import type { DocumentNode, GraphQLSchema, OperationDefinitionNode } from 'graphql';
+import { OperationTypeNode } from 'graphql';
 import { DomainError } from '../domain/errors.ts';
 import { type AnswerBudget, inThousands, mebibyte, refuseLargeEvent } from './answer-budget.ts';
-import { type Cost, type Measured, measure } from './measure.ts';
+import type { Cost, Measured } from './measure.ts';
 
 export const maxDepth = 12;
 export const maxSlowFields = 5;
@@ -18,42 +18,19 @@ export const maxAnsweredBatch = 100;
 /** Of the text and the variables of a subscription, which are retained for as long as it lasts. */
 const maxSubscriptionBytes = 16 * 1024;
 
-/** What an operation costs, and whether that is too much. */
-export interface Complexity {
-  /** Measures it with these coerced variables. After the first time it takes no time, unless it depends on them. */
-  measure(variables: Readonly<Record<string, unknown>>): Measured;
-  /**
-   * Refuses what is nested too deeply or could, by its page sizes, return too much; or spends what it could return from
-   * a budget.
-   * @throws QUERY_TOO_COMPLEX
-   */
-  refuse(measured: Measured, budget: AnswerBudget): void;
-}
-
-export function complexityOf(
-  schema: GraphQLSchema,
-  document: DocumentNode,
-  operation: OperationDefinitionNode,
-): Complexity {
-  let fixed: Measured | undefined;
-  return {
-    measure(variables) {
-      const measured = fixed ?? measure(schema, document, operation, variables);
-      if (measured.isFixed) fixed = measured;
-      return measured;
-    },
-    refuse({ cost, rootFields }, budget) {
-      if (operation.operation === 'mutation' && rootFields > maxMutations) {
-        throw tooComplex(
-          `The operation has ${inThousands(rootFields)} mutations; at most ${maxMutations} are allowed.`,
-        );
-      }
-      refuse(cost);
-      refuseLongPayloads(cost);
-      if (operation.operation === 'subscription') refuseLargeEvent(cost);
-      else budget.spendCost(cost);
-    },
-  };
+/**
+ * Refuses what is nested too deeply or could, by its page sizes, return too much; or spends what it could return from
+ * a budget.
+ * @throws QUERY_TOO_COMPLEX
+ */
+export function refuseTooComplex({ kind, cost, rootFields }: Measured, budget: AnswerBudget): void {
+  if (kind === OperationTypeNode.MUTATION && rootFields > maxMutations) {
+    throw tooComplex(`The operation has ${inThousands(rootFields)} mutations; at most ${maxMutations} are allowed.`);
+  }
+  refuseDeepOrSlow(cost);
+  refuseLongPayloads(cost);
+  if (kind === OperationTypeNode.SUBSCRIPTION) refuseLargeEvent(cost);
+  else budget.spendCost(cost);
 }
 
 /**
@@ -74,7 +51,7 @@ function refuseLongPayloads({ payloadBytes }: Cost): void {
   );
 }
 
-function refuse({ depth, slowFields }: Cost): void {
+function refuseDeepOrSlow({ depth, slowFields }: Cost): void {
   if (depth > maxDepth) throw tooComplex(`The query is ${depth} levels deep; at most ${maxDepth} are allowed.`);
   if (slowFields > maxSlowFields) {
     throw tooComplex(

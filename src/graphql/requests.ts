@@ -22,7 +22,7 @@ import type { OperationContext } from './context.ts';
 import type { PreparedDocument } from './documents.ts';
 import type { Envelope } from './envelope.ts';
 import { pointingErrors, variableFaults } from './input-faults.ts';
-import { maxLength, maxLines, maxTokens, refuseLongSubscription } from './limits.ts';
+import { maxLength, maxLines, maxTokens, refuseLongSubscription, refuseTooComplex } from './limits.ts';
 import type { Measured } from './measure.ts';
 import { nullsOutOfPlace } from './nulls.ts';
 
@@ -112,7 +112,7 @@ export function judge(
   const { schema, document, source } = prepared;
   const operation = prepared.errors.length === 0 ? prepared.operation(operationName) : undefined;
   if (operation === undefined) return oneUnit; // both are reported elsewhere
-  const { node, complexity } = operation;
+  const { node } = operation;
   const values = variableValues ?? {};
   // Each error of graphql-js quotes the whole value, so it stops at the first: `variableFaults` finds them all.
   const { variableValues: coerced, errors } = getVariableValues(schema, node.variableDefinitions ?? [], values, {
@@ -124,8 +124,8 @@ export function judge(
     if (node.operation === 'subscription') refuseLongSubscription(source, values);
     if (errors !== undefined || nulls.length > 0)
       throw validationFailed(variableFaults(schema, document, node, values));
-    measured = complexity.measure(coerced.coerced);
-    complexity.refuse(measured, budget);
+    measured = operation.measure(coerced.coerced);
+    refuseTooComplex(measured, budget);
     const units = node.operation === 'mutation' ? Math.max(1, measured.rootFields) : 1;
     return { errors: [], units, measured };
   } catch (error) {

@@ -153,9 +153,9 @@ export class Admission {
     context.caller = caller;
     refuseGone(context);
     if (await this.#waited(context, caller)) await this.refuseLate(context);
-    const spend = (): Awaitable<Charge> => this.#spend(caller, 1);
-    await this.#charge(context, caller, () =>
-      arrival.origin === undefined ? spend() : this.refuseForeignPage(caller, arrival).then(spend),
+    const charge = (): Awaitable<Charge> => this.charge(caller);
+    await this.#chargeRequest(context, caller, () =>
+      arrival.origin === undefined ? charge() : this.refuseForeignPage(caller, arrival).then(charge),
     );
     await this.#refuseCharged(context, caller);
     return caller;
@@ -188,7 +188,7 @@ export class Admission {
     if (caller === undefined || charged === undefined) throw new Error('A request is charged before it was admitted');
     await this.refuseLate(context); // it may have waited for its turn, and for room
     if (units === 1) return;
-    await this.#charge(context, caller, () => this.chargeInstead(caller, charged, units));
+    await this.#chargeRequest(context, caller, () => this.chargeInstead(caller, charged, units));
     refuseGone(context);
   }
 
@@ -209,7 +209,7 @@ export class Admission {
   }
 
   /** Keeps what is left of the budget in the context, also when the request is refused. */
-  async #charge(context: AdmissionContext, caller: Caller, charge: () => Awaitable<Charge>): Promise<void> {
+  async #chargeRequest(context: AdmissionContext, caller: Caller, charge: () => Awaitable<Charge>): Promise<void> {
     try {
       context.charged = await charge();
       context.rateLimit = context.charged;
@@ -238,7 +238,7 @@ export class Admission {
    */
   async chargeInstead(caller: Caller, charged: Charge, units: number): Promise<Charge> {
     await this.#refund(caller, charged);
-    return await this.#spend(caller, units);
+    return await this.charge(caller, units);
   }
 
   /** Gives back one unit. @throws UNAVAILABLE */
@@ -247,20 +247,16 @@ export class Admission {
   }
 
   /**
-   * Charges a caller on an open socket for one more operation.
+   * Charges a caller for so many operations, all or none.
    * @throws RATE_LIMITED, UNAVAILABLE
    */
-  charge(caller: Caller): Awaitable<Charge> {
-    return this.#spend(caller, 1);
+  charge(caller: Caller, units = 1): Awaitable<Charge> {
+    return isBound(caller) ? this.#shares.admit(caller, units) : this.#limiter.admit(caller.account, units);
   }
 
   /** The budget of the caller's account, or its share of it, without spending any. */
   peek(caller: Caller): Awaitable<RateLimit> {
     return isBound(caller) ? this.#shares.peek(caller) : this.#limiter.peek(caller.account);
-  }
-
-  #spend(caller: Caller, units: number): Awaitable<Charge> {
-    return isBound(caller) ? this.#shares.admit(caller, units) : this.#limiter.admit(caller.account, units);
   }
 
   /**

@@ -4,31 +4,30 @@ import { parametersOf } from '../http/query.ts';
 import { fieldsInHeaders, headerOf } from './headers.ts';
 import type { Route } from './routes.ts';
 
-/** Reads an operation's input from a REST request. */
-export interface InputReader {
-  /**
-   * Combines path, query and body into one input.
-   * @param params the parameters of the path
-   * @param query the query string
-   * @param body the parsed body; undefined if there was none
-   * @returns the input, and faults such as unknown or repeated parameters
-   * @throws BAD_REQUEST when a required body is missing or the body is not an object
-   */
-  read(params: Readonly<Record<string, string>>, query: string, body: unknown): { input: object; faults: Fault[] };
-}
+/**
+ * Reads an operation's input from a REST request: combines path, query and body into one input.
+ * @param params the parameters of the path
+ * @param query the query string
+ * @param body the parsed body; undefined if there was none
+ * @returns the input, and faults such as unknown or repeated parameters
+ * @throws BAD_REQUEST when a required body is missing or the body is not an object
+ */
+export type InputReader = (
+  params: Readonly<Record<string, string>>,
+  query: string,
+  body: unknown,
+) => { input: object; faults: Fault[] };
 
 /** The reader for a route. It takes the fields from the operation's schema, so each rule stays in one place. */
 export function inputReader(route: Route): InputReader {
   const known = new Set(fieldsOf(route).keys());
   const inQuery = route.body === 'none' ? fieldsOf(route) : new Map<string, z.ZodType>();
-  return {
-    read(params, query, body) {
-      const input: Record<string, unknown> = {};
-      const faults: Fault[] = [];
-      if (query !== '') readQuery(query, inQuery, input, faults);
-      readBody(body, { route, known, params }, input, faults);
-      return { input: Object.assign(input, params), faults };
-    },
+  return (params, query, body) => {
+    const input: Record<string, unknown> = {};
+    const faults: Fault[] = [];
+    if (query !== '') readQuery(query, inQuery, input, faults);
+    readBody(body, { route, known, params }, input, faults);
+    return { input: Object.assign(input, params), faults };
   };
 }
 

@@ -24,7 +24,7 @@ const prefix = '/v1';
 
 interface Target {
   readonly route: Route;
-  readonly reader: InputReader;
+  readonly readInput: InputReader;
 }
 
 /** The targets of one path, by method. */
@@ -57,7 +57,7 @@ export function useRest(
       byPath.set(route.path, methods);
       addRoute(router, '', prefix + route.path, methods);
     }
-    const target = { route, reader: inputReader(route) };
+    const target = { route, readInput: inputReader(route) };
     methods.set(route.method, target);
     if (route.method === 'GET' && !route.streams) methods.set('HEAD', target);
   }
@@ -74,14 +74,14 @@ export function useRest(
       if (http.method === 'OPTIONS') return { status: 204, headers: { Allow: allow.join(', ') } };
       throw new DomainError('METHOD_NOT_ALLOWED', `This path supports ${allow.join(', ')}.`, { allow });
     }
-    const { route, reader } = target;
+    const { route, readInput } = target;
     const { operation } = route;
     http.operation = operation.name;
     refuseTrustedOnly(caller, 'This token may run registered GraphQL documents, and do nothing else.');
     operation.authorise(caller);
     // A body is read even if the operation takes none: its fields have to be refused, not silently ignored.
     const body = announcesBody(http.req) ? await http.readJson(admission) : undefined;
-    const { input, faults } = reader.read(decodeParams(match.params), http.query, body);
+    const { input, faults } = readInput(decodeParams(match.params), http.query, body);
     const inHeaders = inputOfHeaders(http.req, route);
     const found = [...faults, ...inHeaders.faults];
     Object.assign(input, inHeaders.input);

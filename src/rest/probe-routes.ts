@@ -1,3 +1,5 @@
+import type { Reply } from '../http/respond.ts';
+
 /** Whether requests should be routed here: `draining` during shutdown, `unavailable` when the storage cannot be read. */
 type Readiness = 'ready' | 'draining' | 'unavailable';
 
@@ -9,14 +11,8 @@ export interface Probes {
   metrics(): Promise<{ readonly type: string; readonly text: string }>;
 }
 
-interface ProbeReply {
-  readonly status: number;
-  readonly headers: Record<string, string>;
-  readonly body: string;
-}
-
 /** The probe routes by path. They need no credential, do not count against rate limits, and are logged at `debug` only. */
-export function probeRoutes(probes: Probes): ReadonlyMap<string, () => Promise<ProbeReply>> {
+export function probeRoutes(probes: Probes): ReadonlyMap<string, () => Promise<Reply>> {
   return new Map([
     // Liveness: that the process answers is enough.
     ['/healthz', async () => statusReply(200, 'ok')],
@@ -37,10 +33,10 @@ export function probeRoutes(probes: Probes): ReadonlyMap<string, () => Promise<P
   ]);
 }
 
-function statusReply(status: number, word: string): ProbeReply {
+function statusReply(status: number, word: string): Reply {
   return reply(status, 'application/json; charset=utf-8', JSON.stringify({ status: word }));
 }
 
-function reply(status: number, type: string, body: string): ProbeReply {
+function reply(status: number, type: string, body: string): Reply {
   return { status, headers: { 'Content-Type': type, 'Cache-Control': 'no-store' }, body };
 }

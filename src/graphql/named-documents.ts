@@ -45,7 +45,8 @@ export class NamedDocuments {
     const mayPersist = hash !== undefined && caller.trustedDocumentsOnly !== true;
     const persisted = mayPersist ? this.#documents.persisted(caller, hash) : undefined;
     // It is read for every call, so that one that any process has deleted is gone at once.
-    const text = persisted ?? (await this.#registered(caller, documentId ?? hash ?? ''));
+    const id = documentId ?? hash ?? '';
+    const text = persisted ?? (await registeredText(this.#storage.read, caller.account.id, id));
     if (text !== undefined) {
       if (query !== undefined && query !== text) throw otherText();
       return await this.#documents.prepare(caller, text, request);
@@ -56,10 +57,6 @@ export class NamedDocuments {
     }
     if (hashOf('sha256', query) !== hash) throw otherText();
     return await this.#documents.persist(caller, hash, query, request);
-  }
-
-  #registered({ account }: Caller, id: string): Awaitable<string | undefined> {
-    return registeredText(this.#storage.read, account.id, id);
   }
 }
 

@@ -2,7 +2,7 @@ import { resolve } from 'node:path';
 import type { Command } from 'commander';
 import { readConfig } from '../config.ts';
 import { requireFile } from '../server/storage.ts';
-import { removingUnfinishedFiles, reportingFileErrors } from './files.ts';
+import { removingUnfinishedFiles } from './files.ts';
 import { addExamples, formatBytes, print, TerminalLine } from './output.ts';
 import { requireDatabase } from './with-ports.ts';
 
@@ -23,13 +23,11 @@ export function addBackup(program: Command): void {
       const { backUp } = await import('../storage/sqlite/backup.ts');
       const [file, progress] = [resolve(name), new TerminalLine(process.stderr)];
       const { bytes } = await removingUnfinishedFiles((onUnfinished) =>
-        reportingFileErrors(() =>
-          backUp(databasePath, file, {
-            force: options.force === true,
-            onProgress: (part, share) => progress.show(part === 'copying' ? 'Copying' : 'Verifying', share),
-            onUnfinished,
-          }),
-        ),
+        backUp(databasePath, file, {
+          force: options.force === true,
+          onProgress: (part, share) => progress.show(part === 'copying' ? 'Copying' : 'Verifying', share),
+          onUnfinished,
+        }),
       ).finally(() => progress.end());
       print({ file, bytes }, options, () => `Wrote ${file} (${formatBytes(bytes)}) and verified it.`);
     });

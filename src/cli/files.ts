@@ -7,6 +7,7 @@ import { removeWithSideFiles } from '../storage/sqlite/files.ts';
 /**
  * Runs work that writes files, and removes the unfinished ones if a signal interrupts it.
  * @param work must name each file before it starts to write it
+ * @throws OperatorError as `reportingFileErrors`
  */
 export async function removingUnfinishedFiles<T>(
   work: (onUnfinished: (path: string) => void) => Promise<T>,
@@ -20,7 +21,7 @@ export async function removingUnfinishedFiles<T>(
   };
   for (const signal of endingSignals) process.on(signal, interrupted);
   try {
-    return await work((path) => unfinished.push(path));
+    return await reportingFileErrors(() => work((path) => unfinished.push(path)));
   } finally {
     for (const signal of endingSignals) process.off(signal, interrupted);
   }

@@ -3,7 +3,7 @@ import type { Command } from 'commander';
 import { readConfig } from '../config.ts';
 import { systemClock } from '../server/clock.ts';
 import { requireFile } from '../server/storage.ts';
-import { removingUnfinishedFiles, reportingFileErrors } from './files.ts';
+import { removingUnfinishedFiles } from './files.ts';
 import { addExamples, print, TerminalLine } from './output.ts';
 
 interface RestoreCommandOptions {
@@ -22,14 +22,12 @@ export function addRestore(program: Command): void {
       const { restore } = await import('../storage/sqlite/restore.ts');
       const [backup, progress] = [resolve(name), new TerminalLine(process.stderr)];
       const { previous, carriedOver, migrations } = await removingUnfinishedFiles((onUnfinished) =>
-        reportingFileErrors(() =>
-          restore(databasePath, backup, {
-            clock: systemClock,
-            force: options.force === true,
-            onProgress: (part) => progress.show(part === 'copying' ? 'Copying' : 'Verifying'),
-            onUnfinished,
-          }),
-        ),
+        restore(databasePath, backup, {
+          clock: systemClock,
+          force: options.force === true,
+          onProgress: (part) => progress.show(part === 'copying' ? 'Copying' : 'Verifying'),
+          onUnfinished,
+        }),
       ).finally(() => progress.end());
       print({ backup, database: databasePath, previous, carriedOver, migrations }, options, () =>
         [

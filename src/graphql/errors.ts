@@ -22,13 +22,6 @@ const requestCodes: readonly ErrorCode[] = [
   'UNAVAILABLE',
 ];
 
-/** The service's codes for those of Yoga and graphql-js. */
-const codesOfLibraries: Readonly<Record<string, ErrorCode>> = {
-  GRAPHQL_PARSE_FAILED: 'BAD_REQUEST',
-  GRAPHQL_VALIDATION_FAILED: 'VALIDATION_FAILED',
-  BAD_REQUEST: 'BAD_REQUEST',
-};
-
 /** What Yoga reports as OPERATION_RESOLUTION_FAILURE: no operation, none of the name that was given, or several without. */
 export const noOperation = (): DomainError =>
   new DomainError(
@@ -148,8 +141,7 @@ export function domainErrorOf(error: GraphQLError, requestFailed: boolean): Doma
   const status = (error.extensions['http'] as { status?: number } | undefined)?.status;
   if (status === 405) return new DomainError('METHOD_NOT_ALLOWED', error.message, { allow: ['POST'] });
   if (theirs === 'OPERATION_RESOLUTION_FAILURE') return noOperation();
-  if (typeof theirs === 'string' && codesOfLibraries[theirs] !== undefined)
-    return new DomainError(codesOfLibraries[theirs], error.message);
+  if (theirs === 'GRAPHQL_PARSE_FAILED') return new DomainError('BAD_REQUEST', error.message);
   if (error.originalError !== undefined || !requestFailed) return internal(error.originalError ?? error);
   // What graphql-js refuses before it runs anything: invalid variables and ambiguous operations.
   return new DomainError('VALIDATION_FAILED', error.message);

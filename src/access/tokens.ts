@@ -30,7 +30,10 @@ export class Tokens implements TokenSigner {
   readonly load = lazily(() => import('jose'));
   /** Read once: the key never changes. */
   readonly #readBytes = lazily(async () => new Uint8Array(await this.#storage.read.apiKeys.tokenKey()));
-  readonly #readKey = lazily(() => this.#importKey());
+  readonly #readKey = lazily(async () => {
+    const hmac = { name: 'HMAC', hash: 'SHA-256' };
+    return await crypto.subtle.importKey('raw', await this.#readBytes(), hmac, false, ['sign', 'verify']);
+  });
 
   constructor({ storage, clock }: { storage: Storage; clock: Clock }) {
     this.#storage = storage;
@@ -86,13 +89,6 @@ export class Tokens implements TokenSigner {
       if (error instanceof errors.JOSEError) return undefined;
       throw error;
     }
-  }
-
-  async #importKey(): Promise<CryptoKey> {
-    return await crypto.subtle.importKey('raw', await this.#readBytes(), { name: 'HMAC', hash: 'SHA-256' }, false, [
-      'sign',
-      'verify',
-    ]);
   }
 }
 

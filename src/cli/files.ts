@@ -1,6 +1,7 @@
 import { OperatorError } from '../server/operator-error.ts';
 import { endingSignals } from '../server/stop.ts';
 import { removeWithSideFiles } from '../storage/sqlite/files.ts';
+import { sentence } from './output.ts';
 
 // What commands that write files have in common.
 
@@ -57,8 +58,4 @@ function wordsOf(error: Error): string {
   if (code === 'ENOTDIR') return `there is no folder for ${path}`;
   if (code === 'EISDIR') return `${path} is a folder`;
   return code === 'EACCES' ? `${path} may not be opened by this user` : message;
-}
-
-function sentence(message: string): string {
-  return `${message.charAt(0).toUpperCase()}${message.slice(1).replace(/\.$/, '')}.`;
 }

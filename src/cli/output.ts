@@ -52,6 +52,11 @@ export function inRed(text: string): string {
   return styleText('red', text, { stream: process.stderr });
 }
 
+/** A text that begins with a capital and ends with a stop. */
+export function sentence(text: string): string {
+  return `${text.charAt(0).toUpperCase()}${text.slice(1).replace(/\.$/, '')}.`;
+}
+
 /** Shows at the end of a command's help how it is called. */
 export function addExamples(command: Command, ...lines: readonly string[]): Command {
   const shown = lines.map((line) => `\n  conversation-service ${line}`).join('');

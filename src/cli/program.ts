@@ -12,7 +12,7 @@ import { addDocuments } from './documents.ts';
 import { addKey } from './key.ts';
 import { addListen } from './listen.ts';
 import { addMigrate } from './migrate.ts';
-import { inRed, printText } from './output.ts';
+import { inRed, printText, sentence } from './output.ts';
 import { addRestore } from './restore.ts';
 import { addSeed } from './seed.ts';
 import { addServe } from './serve.ts';
@@ -40,7 +40,7 @@ export async function run(argv: readonly string[]): Promise<void> {
     .configureOutput({
       writeOut: (text) => printText(text.replace(/\n$/, '')),
       writeErr: (text) => console.error(text.replace(/\n$/, '')),
-      outputError: (text, write) => write(`${inRed(`${sentence(text)} See --help.`)}\n`),
+      outputError: (text, write) => write(`${inRed(`${explainMistake(text)} See --help.`)}\n`),
     })
     // Commander takes the colours away again where they are not for a terminal.
     .configureHelp({ styleTitle: bold, styleOptionTerm: cyan, styleSubcommandTerm: cyan, styleArgumentTerm: cyan })
@@ -70,12 +70,9 @@ export async function run(argv: readonly string[]): Promise<void> {
  * Makes one sentence of `error: unknown command 'serv'\n(Did you mean serve?)`. Commander passes on nothing else of what is
  * wrong; a text in another form is printed as it is.
  */
-function sentence(text: string): string {
-  const words = text
-    .trim()
-    .replace(/^error: /, '')
-    .replace(/\n\(Did/, ' (did');
-  return `${words.charAt(0).toUpperCase()}${words.slice(1).replace(/\.$/, '')}.`;
+function explainMistake(text: string): string {
+  const words = text.trim().replace(/^error: /, '');
+  return sentence(words.replace(/\n\(Did/, ' (did'));
 }
 
 /** An error as the command line prints it: an expected one as a sentence, any other with its stack. */

@@ -138,15 +138,15 @@ class Compiler {
   }
 
   /**
-   * @param isEdge whether it may be left out of the response to a mutation when that becomes too long: what a payload
+   * @param isOptional whether it may be left out of the response to a mutation when that becomes too long: what a payload
    * shows of what was done must not
    */
-  #object(type: GraphQLObjectType, selections: readonly SelectionSetNode[], isEdge: boolean): Fields {
-    const key = [type.name, isEdge, ...selections.map((each) => this.#numberOf(each))].join(' ');
+  #object(type: GraphQLObjectType, selections: readonly SelectionSetNode[], isOptional: boolean): Fields {
+    const key = [type.name, isOptional, ...selections.map((each) => this.#numberOf(each))].join(' ');
     const known = this.#objects.get(key);
     if (known !== undefined) return known;
-    const all = this.#fieldsOf(type, selections, isEdge);
-    const fields = together(all, isEdge);
+    const all = this.#fieldsOf(type, selections, isOptional);
+    const fields = together(all, isOptional);
     this.#objects.set(key, fields);
     this.#selected.set(
       fields,
@@ -161,13 +161,13 @@ class Compiler {
     return number;
   }
 
-  #fieldsOf(type: GraphQLObjectType, selections: readonly SelectionSetNode[], isEdge: boolean): CompiledField[] {
+  #fieldsOf(type: GraphQLObjectType, selections: readonly SelectionSetNode[], isOptional: boolean): CompiledField[] {
     if (type.isTypeOf != null) throw new Error(`${type.name} tests its values, which is not supported`);
     const fields = this.#selections.fieldsOf(type, selections);
-    return [...fields].map(([key, nodes]) => this.#field(type, key, nodes, isEdge));
+    return [...fields].map(([key, nodes]) => this.#field(type, key, nodes, isOptional));
   }
 
-  #field(parent: GraphQLObjectType, key: string, nodes: readonly FieldNode[], isParentEdge: boolean): CompiledField {
+  #field(parent: GraphQLObjectType, key: string, nodes: readonly FieldNode[], isInOptional: boolean): CompiledField {
     if (++this.fieldCount > maxFields) {
       throw new DomainError('QUERY_TOO_COMPLEX', `The document selects more than ${maxFields} fields.`);
     }
@@ -177,11 +177,11 @@ class Compiler {
     if (field === undefined) throw new Error(`The document was not validated: there is no ${parent.name}.${name}`);
     if (name === '__typename') return { name, key, answer: (_, run) => word(parent.name, run) };
     const position: Position = { nodes, mayBeNull: !isNonNullType(field.type) };
-    const isEdge = isParentEdge || (position.mayBeNull && parent !== this.#schema.getMutationType());
+    const isOptional = isInOptional || (position.mayBeNull && parent !== this.#schema.getMutationType());
     const selections = nodes.flatMap(({ selectionSet }) => selectionSet ?? []);
-    const complete = this.#completion(field, parent, field.type, { nodes, selections, isEdge });
+    const complete = this.#completion(field, parent, field.type, { nodes, selections, isOptional });
     const type = getNullableType(field.type);
-    const selected = isObjectType(type) ? this.#selected.get(this.#object(type, selections, isEdge)) : undefined;
+    const selected = isObjectType(type) ? this.#selected.get(this.#object(type, selections, isOptional)) : undefined;
     const read = reader(field, node, { schema: this.#schema, parentType: parent, selected });
     if (isLeafType(type)) return { name, key, answer: leafAnswer(key, read, complete, position) };
     return {
@@ -233,7 +233,7 @@ class Compiler {
         return answer;
       };
     }
-    if (isObjectType(type)) return this.#object(type, below.selections, below.isEdge);
+    if (isObjectType(type)) return this.#object(type, below.selections, below.isOptional);
     if (isListType(type)) {
       const position: Position = { nodes: below.nodes, mayBeNull: !isNonNullType(type.ofType) };
       return list(this.#completion(field, parent, type.ofType, below), position, `${parent.name}.${field.name}`);
@@ -242,11 +242,11 @@ class Compiler {
     throw new Error(`${String(type)} is no output type`);
   }
 
-  #abstract(type: GraphQLAbstractType, { selections, isEdge }: Below): Completion {
+  #abstract(type: GraphQLAbstractType, { selections, isOptional }: Below): Completion {
     const { resolveType } = type;
     if (resolveType == null) throw new Error(`${type.name} does not resolve its type`);
     const fields = new Map(
-      this.#schema.getPossibleTypes(type).map((each) => [each.name, this.#object(each, selections, isEdge)]),
+      this.#schema.getPossibleTypes(type).map((each) => [each.name, this.#object(each, selections, isOptional)]),
     );
     const info = { schema: this.#schema } as GraphQLResolveInfo;
     return (value, run, at) => {
@@ -262,7 +262,7 @@ class Compiler {
 interface Below {
   readonly nodes: readonly FieldNode[];
   readonly selections: readonly SelectionSetNode[];
-  readonly isEdge: boolean;
+  readonly isOptional: boolean;
 }
 
 /** Reads a field's value, or a promise of it. Of `info`, resolvers get no more than what introspection and lists need. */
@@ -314,13 +314,13 @@ function leafAnswer(key: string, read: Read, complete: Completion, position: Pos
 }
 
 /** Answers the fields of an object at the same time, in another turn of the account if this one was long enough. */
-function together(fields: readonly CompiledField[], isEdge: boolean): Fields {
+function together(fields: readonly CompiledField[], isOptional: boolean): Fields {
   const create = creator(fields);
   const length = lengthOfKeys(fields);
   const answerAll: Fields = (source, run, at) => {
     run.refuseMore();
     run.budget.bytes += length;
-    if (run.budget.isSpent && isEdge) run.refuseLong();
+    if (run.budget.isSpent && isOptional) run.refuseLong();
     const answer = create();
     const pending: Promise<void>[] = [];
     settling(pending, () => {

@@ -98,15 +98,15 @@ export async function eventsOf(args: ExecutionArgs): Promise<EventIterator | Exe
 
 /** The results of a subscription over SSE, one for each event. If it fails, its last result is the error. */
 export class PresentedResults implements AsyncIterableIterator<ExecutionResult> {
-  readonly #events: AsyncIterator<unknown, unknown>;
-  readonly #answer: (event: unknown) => Awaitable<ExecutionResult>;
+  readonly #events: EventIterator;
+  readonly #answer: (event: LogEvent) => Awaitable<ExecutionResult>;
   readonly #present: (result: ExecutionResult) => ExecutionResult;
   #failed = false;
 
   /** @param present gives the errors of a result the form that clients may see */
   constructor(
-    events: AsyncIterator<unknown, unknown>,
-    answer: (event: unknown) => Awaitable<ExecutionResult>,
+    events: EventIterator,
+    answer: (event: LogEvent) => Awaitable<ExecutionResult>,
     present: (result: ExecutionResult) => ExecutionResult,
   ) {
     this.#events = events;
@@ -127,7 +127,7 @@ export class PresentedResults implements AsyncIterableIterator<ExecutionResult> 
   }
 
   async return(): Promise<IteratorResult<ExecutionResult>> {
-    await this.#events.return?.();
+    await this.#events.return();
     return { done: true, value: undefined };
   }
 

@@ -63,7 +63,7 @@ export class LiveLog implements LiveEvents {
   }
 
   #leave(tail: Tail, follower: Wakeable): void {
-    if (!tail.remove(follower) || tail.isFollowed) return;
+    if (!tail.remove(follower) || tail.followers > 0) return;
     tail.clear();
     if (this.#tails.get(tail.accountId) === tail) this.#tails.delete(tail.accountId);
     if (this.#tails.size > 0) return;

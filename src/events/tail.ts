@@ -83,10 +83,6 @@ export class Tail {
     return this.#followers.size;
   }
 
-  get isFollowed(): boolean {
-    return this.#followers.size > 0;
-  }
-
   /** Whether events are being read, which may have been erased by the time they are there. */
   get isReading(): boolean {
     return this.#reading;
@@ -100,7 +96,7 @@ export class Tail {
   /** @returns whether it had been added */
   remove(follower: Wakeable): boolean {
     const removed = this.#followers.delete(follower);
-    if (!this.isFollowed) clearTimeout(this.#retry);
+    if (this.followers === 0) clearTimeout(this.#retry);
     return removed;
   }
 
@@ -177,7 +173,7 @@ export class Tail {
   async #read(): Promise<void> {
     this.#reading = true;
     try {
-      while (this.#refreshWanted && this.isFollowed) {
+      while (this.#refreshWanted && this.followers > 0) {
         this.#refreshWanted = false;
         if (!this.isOver) await (this.last < 0 ? this.#findEnd() : this.#readNext());
         this.#hasFailed = false;
@@ -189,7 +185,7 @@ export class Tail {
       if (!this.#hasFailed) this.#onError(error);
       this.#hasFailed = true;
       clearTimeout(this.#retry);
-      if (this.isFollowed) this.#retry = setTimeout(() => this.refresh(), retryMs).unref();
+      if (this.followers > 0) this.#retry = setTimeout(() => this.refresh(), retryMs).unref();
     } finally {
       this.#reading = false;
     }
@@ -224,7 +220,7 @@ export class Tail {
     const { timesCleared } = this;
     const options = { filter: {}, limit: batchSize, span: batchSize };
     const { events, scannedTo } = await this.#storage.read.events.after(this.accountId, this.last, options);
-    if ((await this.#isOfAnother()) || scannedTo === this.last || !this.isFollowed) return;
+    if ((await this.#isOfAnother()) || scannedTo === this.last || this.followers === 0) return;
     if (timesCleared !== this.timesCleared) {
       this.#refreshWanted = true; // some of them may have been erased since they were read
       return;

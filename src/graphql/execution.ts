@@ -1,9 +1,10 @@
-import { type ExecutionResult, type FieldNode, GraphQLError, type getVariableValues, locatedError } from 'graphql';
+import { type ExecutionResult, type FieldNode, type GraphQLError, type getVariableValues, locatedError } from 'graphql';
 import { DomainError } from '../domain/errors.ts';
 import { LogEvent } from '../domain/events.ts';
 import { scheduler } from '../runtime/scheduler.ts';
 import { type AnswerBudget, maxErrors } from './answer-budget.ts';
 import type { OperationContext } from './context.ts';
+import { asGraphQLError } from './requests.ts';
 
 /** What is computed in one turn of the account, in values: a few milliseconds. */
 const valuesInTurn = 10_000;
@@ -125,9 +126,7 @@ export class Execution {
 
   /** The result when the error has made everything null. */
   failure(error: unknown): ExecutionResult {
-    const cause = this.#refusal ?? error;
-    const known =
-      cause instanceof GraphQLError ? cause : new GraphQLError('', { originalError: cause as Error | undefined });
+    const known = asGraphQLError(this.#refusal ?? error);
     const errors = this.#refusal === undefined ? [...this.#errors, known] : [known];
     return { data: null, errors, ...this.#extensions() };
   }

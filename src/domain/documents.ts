@@ -180,9 +180,9 @@ export const listDocuments = operation({
   scope: 'keys:manage',
   input: z.strictObject(pageInput(sort, [1])).check(checkStart({ [sort]: ['number'] })),
   errors: [],
-  async run({ caller, storage }, { limit, offset = 0, after, total }): Promise<DocumentList> {
-    const { documents } = storage.read;
-    const accountId = caller.account.id;
+  async run(context, { limit, offset = 0, after, total }): Promise<DocumentList> {
+    const { documents } = context.storage.read;
+    const accountId = context.caller.account.id;
     const [number] = after === undefined ? [] : decodeCursor(after, sort, ['number']);
     const query = { limit, offset, after: number as number | undefined };
     const countOf = async (): Promise<number> => (await documents.totals(accountId)).count;
@@ -198,7 +198,7 @@ export const listDocuments = operation({
       async withTexts() {
         const along = items.flatMap(({ text }) => text ?? []);
         const ids = items.map(({ id }) => id);
-        const texts = along.length === items.length ? along : await documents.texts(accountId, ids);
+        const texts = along.length === items.length ? along : await documentTexts(context, ids);
         return items.flatMap(({ id, createdAt }, index) => {
           const text = texts[index];
           return text === undefined ? [] : { id, text, createdAt };
@@ -213,11 +213,13 @@ export const listDocuments = operation({
  * @throws FORBIDDEN
  */
 export async function documentTexts(
-  { caller, storage }: Pick<Context, 'caller' | 'storage'>,
+  { caller, storage, turns }: Pick<Context, 'caller' | 'storage' | 'turns'>,
   ids: readonly string[],
 ): Promise<readonly (string | undefined)[]> {
   listDocuments.authorise(caller);
-  return await storage.read.documents.texts(caller.account.id, ids);
+  await turns.step(caller.account.id); // a page of them can have more than a megabyte
+  const found = await storage.read.documents.findMany(caller.account.id, ids);
+  return found.map((document) => document?.text);
 }
 
 /** Replaces text that cannot be the id of a document, which may be as long as a request. Nothing has this id either. */

@@ -484,8 +484,6 @@ export interface DeliveryWrites {
 export interface DocumentReads {
   /** The text of a document; undefined for an unknown one. */
   text(accountId: string, id: string): Awaitable<string | undefined>;
-  /** Those of many, in the order of the ids. */
-  texts(accountId: string, ids: readonly string[]): Awaitable<readonly (string | undefined)[]>;
   /** In the order of the ids; undefined for unknown ones. */
   findMany(accountId: string, ids: readonly string[]): Awaitable<readonly (StoredDocument | undefined)[]>;
   /** Newest first: by descending number, below `after`. */

@@ -36,10 +36,8 @@ export const eventReads = new Room({
   waitingOfAccount: Number.POSITIVE_INFINITY,
 });
 
-interface Context {
+interface Context extends Pick<Ports, 'storage' | 'limiter' | 'turns'> {
   readonly caller: Caller;
-  readonly storage: Ports['storage'];
-  readonly limiter: Ports['limiter'];
 }
 
 /**
@@ -66,8 +64,8 @@ export class Loaders {
    * @param budget what may be read for the answer
    * @param room where reads wait: `eventReads` for the answer to an event
    */
-  constructor({ storage, limiter }: Ports, caller: Caller, budget: AnswerBudget, room?: Room) {
-    this.#context = { caller, storage, limiter };
+  constructor({ storage, limiter, turns }: Ports, caller: Caller, budget: AnswerBudget, room?: Room) {
+    this.#context = { caller, storage, limiter, turns };
     this.#budget = budget;
     this.#room = room;
   }

@@ -321,7 +321,6 @@ const reads: Calls<Reads> = {
   },
   documents: {
     text: (documents) => documents.text(account.id, 'a'),
-    texts: (documents) => documents.texts(account.id, ['a', 'b']),
     findMany: (documents) => documents.findMany(account.id, ['a', 'b']),
     page: (documents) => [
       documents.page(account.id, { limit: 10, offset: 5 }),

@@ -1,5 +1,4 @@
 import type { DocumentReads, DocumentWrites } from '../../domain/storage-port.ts';
-import { scheduler } from '../../runtime/scheduler.ts';
 import { sliceOf } from '../lists.ts';
 import {
   type DocumentRow,
@@ -20,11 +19,9 @@ const ofAccount = 'account_id = :accountId';
 const shortBytes = 64 * 1024;
 
 export function documentReads(db: Statements): DocumentReads {
-  const amongIds = `${ofAccount} AND id = ANY(:ids::text[])`;
   const find = db.prepare<{ text: string }>(`SELECT text FROM ${table} WHERE ${ofAccount} AND id = :id`);
-  const texts = db.prepare<{ id: string; text: string }>(`SELECT id, text FROM ${table} WHERE ${amongIds}`);
   const findMany = db.prepare<DocumentRow>(
-    `SELECT ${columnsOf(table, documentColumns)} FROM ${table} WHERE ${amongIds}`,
+    `SELECT ${columnsOf(table, documentColumns)} FROM ${table} WHERE ${ofAccount} AND id = ANY(:ids::text[])`,
   );
   const page = db.prepare<ListedDocumentRow>(
     `SELECT ${columnsOf('page', listedDocumentColumns)},
@@ -38,12 +35,6 @@ export function documentReads(db: Statements): DocumentReads {
   );
   return {
     text: async (accountId, id) => (await find.get({ accountId, id }))?.text,
-    // A page of them can have more than a megabyte.
-    texts: async (accountId, ids) => {
-      await scheduler.step(accountId);
-      const found = alignToIds(ids, await texts.all({ accountId, ids: arrayOf(ids) }));
-      return found.map((row) => row?.text);
-    },
     findMany: async (accountId, ids) =>
       alignToIds(ids, (await findMany.all({ accountId, ids: arrayOf(ids) })).map(toDocument)),
     page: async (accountId, { limit, offset, after = Number.MAX_SAFE_INTEGER }) =>

@@ -1,5 +1,4 @@
 import type { DocumentReads, DocumentWrites } from '../../domain/storage-port.ts';
-import { scheduler } from '../../runtime/scheduler.ts';
 import { sliceOf } from '../lists.ts';
 import {
   type DocumentRow,
@@ -17,11 +16,10 @@ const table = 'trusted_documents';
 const ofAccount = 'account_id = :accountId';
 
 export function documentReads(db: Statements): DocumentReads {
-  const amongIds = `${ofAccount} AND id IN (SELECT value FROM json_each(:ids))`;
   const find = db.prepare<{ text: string }>(`SELECT text FROM ${table} WHERE ${ofAccount} AND id = :id`);
-  const texts = db.prepare<{ id: string; text: string }>(`SELECT id, text FROM ${table} WHERE ${amongIds}`);
   const findMany = db.prepare<DocumentRow>(
-    `SELECT ${columnsOf(table, documentColumns)} FROM ${table} WHERE ${amongIds}`,
+    `SELECT ${columnsOf(table, documentColumns)} FROM ${table}
+      WHERE ${ofAccount} AND id IN (SELECT value FROM json_each(:ids))`,
   );
   const page = db.prepare<ListedDocumentRow>(
     `SELECT ${columnsOf(table, listedDocumentColumns)} FROM ${table}
@@ -33,12 +31,6 @@ export function documentReads(db: Statements): DocumentReads {
   return {
     text: (accountId, id) => find.get({ accountId, id })?.text,
     findMany: (accountId, ids) => alignToIds(ids, findMany.all({ accountId, ids: jsonList(ids) }).map(toDocument)),
-    // A page of them can have more than a megabyte.
-    texts: async (accountId, ids) => {
-      await scheduler.step(accountId);
-      const found = alignToIds(ids, texts.all({ accountId, ids: jsonList(ids) }));
-      return found.map((row) => row?.text);
-    },
     page: (accountId, { limit, offset, after = Number.MAX_SAFE_INTEGER }) =>
       sliceOf(page.all({ accountId, before: after, limit: limit + 1, offset }), limit, toListedDocument),
     totals: (accountId) => totals.get({ accountId }) ?? { count: 0, bytes: 0 },

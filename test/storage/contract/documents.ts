@@ -48,10 +48,7 @@ export function documentsContract(open: () => Promise<OpenedStorage>): void {
       const asked = ['b', 'c', 'a', 'b', 'A', 'a ', 'e\u0301', '', "'", '%'];
       const found = await storage.read.documents.findMany(accountId, asked);
       expect(found.map((document) => document?.id)).toEqual(['b', undefined, 'a', 'b', ...Array(6).fill(undefined)]);
-      const texts = await storage.read.documents.texts(accountId, asked);
-      expect(texts).toEqual(found.map((document) => document?.text));
       expect(await storage.read.documents.findMany(accountId, [])).toEqual([]);
-      expect(await storage.read.documents.texts(accountId, [])).toEqual([]);
       expect(await storage.read.documents.text(accountId, 'A')).toBeUndefined();
     });
 

@@ -116,8 +116,6 @@ export function isolationContract(open: () => Promise<OpenedStorage>): void {
         failed: await reads.deliveries.failed(accountId, webhook.id, { fromId: '', limit: 9 }),
         document: await reads.documents.text(accountId, 'a'),
         documents: await reads.documents.findMany(accountId, ['a']),
-        // Long texts are read by turns, for which no transaction may wait.
-        documentTexts: reads === storage.read ? await reads.documents.texts(accountId, ['a']) : [undefined],
         documentPage: await reads.documents.page(accountId, { limit: 10, offset: 0 }),
         documentTotals: await reads.documents.totals(accountId),
       });
@@ -160,7 +158,6 @@ export function isolationContract(open: () => Promise<OpenedStorage>): void {
         failed: [],
         document: undefined,
         documents: [undefined],
-        documentTexts: [undefined],
         documentPage: none,
         documentTotals: { count: 0, bytes: 0 },
       };

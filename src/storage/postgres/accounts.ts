@@ -12,7 +12,7 @@ import {
   toFoundApiKey,
   toKeyRow,
 } from '../rows/accounts.ts';
-import { alignToIds, toMs } from '../rows/values.ts';
+import { alignToIds, ifFound, toMs } from '../rows/values.ts';
 import { insertInto } from '../sql.ts';
 import { metaCounter, metaIncrement, metaTokenKey } from './meta.ts';
 import { arrayOf, columnsOf, type Statements } from './statements.ts';
@@ -36,10 +36,7 @@ export function accountReads(db: Statements): AccountReads {
   );
   const anyOrigin = db.prepare<{ origin: string }>('SELECT origin FROM account_origins WHERE origin = :origin LIMIT 1');
   return {
-    find: async (id) => {
-      const row = await find.get({ id });
-      return row && toAccount(row);
-    },
+    find: async (id) => ifFound(await find.get({ id }), toAccount),
     list: async () => (await list.all()).map(toAccount),
     origins: async (id) => (await origins.all({ id })).map(({ origin }) => origin),
     hasOrigin: async (origin, id) =>
@@ -111,18 +108,10 @@ export function apiKeyReads(db: Statements): ApiKeyReads {
       AS count`,
   );
   return {
-    findBySecret: async (secretHash) => {
-      const row = await findBySecret.get({ secretHash: Buffer.from(secretHash).toString('hex') });
-      return row && toFoundApiKey(row);
-    },
-    findWithAccount: async (accountId, id) => {
-      const row = await findWithAccount.get({ accountId, id });
-      return row && toFoundApiKey(row);
-    },
-    find: async (accountId, id) => {
-      const row = await find.get({ accountId, id });
-      return row && toApiKey(row);
-    },
+    findBySecret: async (secretHash) =>
+      ifFound(await findBySecret.get({ secretHash: Buffer.from(secretHash).toString('hex') }), toFoundApiKey),
+    findWithAccount: async (accountId, id) => ifFound(await findWithAccount.get({ accountId, id }), toFoundApiKey),
+    find: async (accountId, id) => ifFound(await find.get({ accountId, id }), toApiKey),
     findMany: async (accountId, ids) =>
       alignToIds(ids, (await findMany.all({ accountId, ids: arrayOf(ids) })).map(toApiKey)),
     page: async (accountId, { limit, offset, after = aboveAllIds }) =>

@@ -15,7 +15,7 @@ import {
 } from '../rows/conversations.ts';
 import { type MessageRow, toMessage } from '../rows/messages.ts';
 import { type ReadPositionRow, toReadPositions } from '../rows/read-positions.ts';
-import { alignToIds, fromJson, type Json } from '../rows/values.ts';
+import { alignToIds, fromJson, ifFound, type Json } from '../rows/values.ts';
 import { insertInto } from '../sql.ts';
 import { conversationLists } from './conversation-lists.ts';
 import { erasureReads, erasureWrites } from './erasure.ts';
@@ -86,10 +86,7 @@ export function conversationReads(db: Statements): ConversationReads {
   const lists = conversationLists<ListedRow>(db, selected, `${ownReadPositions} AS positions`);
   return {
     ...erasureReads(db),
-    find: async (accountId, id) => {
-      const row = await find.get({ accountId, id });
-      return row && toConversation(row);
-    },
+    find: async (accountId, id) => ifFound(await find.get({ accountId, id }), toConversation),
     open: async (accountId, id, { count, maxCount, maxBytes }) => {
       const row = await open.get({ accountId, id, count, maxCount, maxBytes });
       if (row === undefined) return undefined;

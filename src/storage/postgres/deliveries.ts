@@ -12,7 +12,7 @@ import {
   toDelivery,
   toDeliveryRow,
 } from '../rows/deliveries.ts';
-import { alignToIds, toMs } from '../rows/values.ts';
+import { alignToIds, ifFound, toMs } from '../rows/values.ts';
 import { type ReceiverRow, toReceiver, webhookColumns } from '../rows/webhooks.ts';
 import { isBeingErased } from './erasure.ts';
 import { type EventRow, eventColumns, toEvent } from './events.ts';
@@ -78,10 +78,7 @@ export function deliveryReads(db: Statements, { locks = false } = {}): DeliveryR
   );
   return {
     ...backlogReads(db),
-    find: async (accountId, id) => {
-      const row = await find.get({ accountId, id });
-      return row && toDeliveryOfWebhook(row);
-    },
+    find: async (accountId, id) => ifFound(await find.get({ accountId, id }), toDeliveryOfWebhook),
     findMany: async (accountId, ids) =>
       alignToIds(ids, (await findMany.all({ accountId, ids: arrayOf(ids) })).map(toDeliveryOfWebhook)),
     page: async (accountId, webhookId, { limit, offset, after = aboveAllIds }) =>

@@ -1,6 +1,6 @@
 import { erasedJson, type StoredEvent } from '../../domain/events.ts';
 import type { EventReads, EventWrites } from '../../domain/storage-port.ts';
-import { toMs, toTimestamp } from '../rows/values.ts';
+import { ifFound, toMs, toTimestamp } from '../rows/values.ts';
 import { visitorHasher } from '../visitor-hashes.ts';
 import { isBeingErased } from './erasure.ts';
 import { metaCounter, metaEpoch, metaTokenKey } from './meta.ts';
@@ -115,10 +115,7 @@ export function eventReads(db: Statements): EventReads {
       const end = found.length === limit ? found.at(-1)?.sequence : undefined;
       return { events: found, scannedTo: end ?? scannedTo, isCut: end === undefined && isCut, first, last };
     },
-    lastOf: async (accountId, conversationId) => {
-      const row = await lastOf.get({ accountId, conversationId });
-      return row && toEvent(row);
-    },
+    lastOf: async (accountId, conversationId) => ifFound(await lastOf.get({ accountId, conversationId }), toEvent),
   };
 }
 

@@ -4,7 +4,7 @@ import type { LeadReads, LeadWrites } from '../../domain/storage-port.ts';
 import { comparableEmail } from '../../domain/text.ts';
 import { emptySlice, sliceOf } from '../lists.ts';
 import { type LeadRow, leadColumns, toLead, toLeadRow } from '../rows/leads.ts';
-import { alignToIds } from '../rows/values.ts';
+import { alignToIds, ifFound } from '../rows/values.ts';
 import { insertInto } from '../sql.ts';
 import { knownAccount } from './accounts.ts';
 import { isBeingErased } from './erasure.ts';
@@ -40,10 +40,7 @@ export function leadReads(db: Statements): LeadReads {
       : undefined;
 
   return {
-    find: async (accountId, id) => {
-      const row = await find.get({ accountId, id });
-      return row && toLead(row);
-    },
+    find: async (accountId, id) => ifFound(await find.get({ accountId, id }), toLead),
     findMany: async (accountId, ids) =>
       alignToIds(ids, (await findMany.all({ accountId, ids: arrayOf(ids) })).map(toLead)),
     page: async (accountId, { filter, limit, offset, after }) => {

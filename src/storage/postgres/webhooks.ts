@@ -1,6 +1,6 @@
 import type { WebhookReads, WebhookWrites } from '../../domain/storage-port.ts';
 import { aboveAllIds, sliceOf } from '../lists.ts';
-import { alignToIds, fromJson } from '../rows/values.ts';
+import { alignToIds, fromJson, ifFound } from '../rows/values.ts';
 import { changingOfWebhook, toWebhook, toWebhookRow, type WebhookRow, webhookColumns } from '../rows/webhooks.ts';
 import { assignments, insertInto } from '../sql.ts';
 import { knownAccount } from './accounts.ts';
@@ -23,10 +23,7 @@ export function webhookReads(db: Statements, { locks = false } = {}): WebhookRea
     { texts: ['accountId'] },
   );
   return {
-    find: async (accountId, id) => {
-      const row = await find.get({ accountId, id });
-      return row && toWebhook(row);
-    },
+    find: async (accountId, id) => ifFound(await find.get({ accountId, id }), toWebhook),
     findMany: async (accountId, ids) =>
       alignToIds(ids, (await findMany.all({ accountId, ids: arrayOf(ids) })).map(toWebhook)),
     page: async (accountId, { limit, offset, after = aboveAllIds }) =>

@@ -33,6 +33,11 @@ export function foldedEmail(email: string | null): string | null {
   return email === null || ascii.test(email) ? null : comparableEmail(email);
 }
 
+/** What a row that was found stands for; undefined if there was none. */
+export function ifFound<Row, T>(row: Row | undefined, map: (row: Row) => T): T | undefined {
+  return row === undefined ? undefined : map(row);
+}
+
 /** Puts what was found into the order of the requested ids; undefined where nothing was found. */
 export function alignToIds<T extends { readonly id: string }>(
   ids: readonly string[],

@@ -12,7 +12,7 @@ import {
   toFoundApiKey,
   toKeyRow,
 } from '../rows/accounts.ts';
-import { alignToIds, toMs } from '../rows/values.ts';
+import { alignToIds, ifFound, toMs } from '../rows/values.ts';
 import { insertInto } from '../sql.ts';
 import { metaCounter, metaIncrement, metaTokenKey } from './meta.ts';
 import { columnsOf, jsonList, type Statements } from './statements.ts';
@@ -34,10 +34,7 @@ export function accountReads(db: Statements): AccountReads {
   );
   const anyOrigin = db.prepare<{ origin: string }>('SELECT origin FROM account_origins WHERE origin = :origin LIMIT 1');
   return {
-    find: (id) => {
-      const row = find.get({ id });
-      return row && toAccount(row);
-    },
+    find: (id) => ifFound(find.get({ id }), toAccount),
     list: () => list.all().map(toAccount),
     origins: (id) => origins.all({ id }).map(({ origin }) => origin),
     hasOrigin: (origin, id) =>
@@ -100,18 +97,9 @@ export function apiKeyReads(db: Statements): ApiKeyReads {
       WHERE account_id = :accountId AND ends_at > :nowMs AND revoked_at IS NULL`,
   );
   return {
-    findBySecret: (secretHash) => {
-      const row = findBySecret.get({ secretHash });
-      return row && toFoundApiKey(row);
-    },
-    findWithAccount: (accountId, id) => {
-      const row = findWithAccount.get({ accountId, id });
-      return row && toFoundApiKey(row);
-    },
-    find: (accountId, id) => {
-      const row = find.get({ accountId, id });
-      return row && toApiKey(row);
-    },
+    findBySecret: (secretHash) => ifFound(findBySecret.get({ secretHash }), toFoundApiKey),
+    findWithAccount: (accountId, id) => ifFound(findWithAccount.get({ accountId, id }), toFoundApiKey),
+    find: (accountId, id) => ifFound(find.get({ accountId, id }), toApiKey),
     findMany: (accountId, ids) => alignToIds(ids, findMany.all({ accountId, ids: jsonList(ids) }).map(toApiKey)),
     page: (accountId, { limit, offset, after = aboveAllIds }) =>
       sliceOf(page.all({ accountId, before: after, limit: limit + 1, offset }), limit, toApiKey),

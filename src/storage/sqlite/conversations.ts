@@ -18,7 +18,7 @@ import {
   toConversationRow,
 } from '../rows/conversations.ts';
 import { toReadPositions } from '../rows/read-positions.ts';
-import { alignToIds, foldedEmail } from '../rows/values.ts';
+import { alignToIds, foldedEmail, ifFound } from '../rows/values.ts';
 import { assignments, insertInto } from '../sql.ts';
 import { conversationLists } from './conversation-lists.ts';
 import { type ErasureHooks, erasureReads, erasureWrites } from './erasure.ts';
@@ -38,8 +38,8 @@ function toRow(conversation: StoredConversation) {
 
 export function conversationReads(db: Statements): ConversationReads {
   const selected = columnsOf('conversations', conversationColumns);
-  const find = db.prepare<ConversationRow>(
-    `SELECT ${selected} FROM conversations WHERE account_id = :accountId AND id = :id`,
+  const find = db.prepare<ConversationRow & { key: number }>(
+    `SELECT ${selected}, conversations.key AS key FROM conversations WHERE account_id = :accountId AND id = :id`,
   );
   const findMany = db.prepare<ConversationRow>(
     `SELECT ${selected} FROM conversations
@@ -59,19 +59,14 @@ export function conversationReads(db: Statements): ConversationReads {
     return [...new Set(some)].reduce((sum, status) => sum + byStatus[status], 0);
   };
   const lists = conversationLists<ConversationRow>(db, selected);
-  const findOne = (accountId: string, id: string): StoredConversation | undefined => {
-    const row = find.get({ accountId, id });
-    return row && toConversation(row);
-  };
-  const findWithKey = db.prepare<ConversationRow & { key: number }>(
-    `SELECT ${selected}, conversations.key AS key FROM conversations WHERE account_id = :accountId AND id = :id`,
-  );
+  const findOne = (accountId: string, id: string): StoredConversation | undefined =>
+    ifFound(find.get({ accountId, id }), toConversation);
   const readPositions = readPositionsOfKey(db);
   const messages = messagesAfter(db);
   // By the key, all that belongs to it is found without looking for it again.
   const open = db.connection.transaction(
     (accountId: string, id: string, { count, maxCount, maxBytes }: NewestMessages): OpenedConversation | undefined => {
-      const found = findWithKey.get({ accountId, id });
+      const found = find.get({ accountId, id });
       if (found === undefined) return undefined;
       const { key, messageCount, contentBytes } = found;
       const isSmall = Math.min(messageCount, count) <= maxCount && contentBytes <= maxBytes;

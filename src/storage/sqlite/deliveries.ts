@@ -13,7 +13,7 @@ import {
   toDelivery,
   toDeliveryRow,
 } from '../rows/deliveries.ts';
-import { alignToIds, toMs } from '../rows/values.ts';
+import { alignToIds, ifFound, toMs } from '../rows/values.ts';
 import { type Receiver, type ReceiverRow, toReceiver, webhookColumns } from '../rows/webhooks.ts';
 import { assignments, insertInto } from '../sql.ts';
 import { isBeingErased } from './erasure.ts';
@@ -94,10 +94,7 @@ export function deliveryReads(db: Statements): DeliveryReads {
   });
   return {
     ...backlogReads(db),
-    find: (accountId, id) => {
-      const row = find.get({ accountId, id });
-      return row && toDeliveryOfWebhook(row);
-    },
+    find: (accountId, id) => ifFound(find.get({ accountId, id }), toDeliveryOfWebhook),
     findMany: (accountId, ids) =>
       alignToIds(ids, findMany.all({ accountId, ids: jsonList(ids) }).map(toDeliveryOfWebhook)),
     page: (accountId, webhookId, query) =>

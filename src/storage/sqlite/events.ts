@@ -1,6 +1,6 @@
 import { erasedJson, type StoredEvent } from '../../domain/events.ts';
 import type { EventReads, EventWrites, ScannedEvents } from '../../domain/storage-port.ts';
-import { toMs, toTimestamp } from '../rows/values.ts';
+import { ifFound, toMs, toTimestamp } from '../rows/values.ts';
 import { insertInto } from '../sql.ts';
 import { visitorHasher } from '../visitor-hashes.ts';
 import { isBeingErased } from './erasure.ts';
@@ -144,10 +144,7 @@ export function eventReads(db: Statements): EventReads {
     },
     visitorHash,
     after: (accountId, sequence, options) => scan(accountId, sequence, options),
-    lastOf: (accountId, conversationId) => {
-      const row = lastOf.get({ accountId, conversationId });
-      return row && toEvent(row);
-    },
+    lastOf: (accountId, conversationId) => ifFound(lastOf.get({ accountId, conversationId }), toEvent),
   };
 }
 

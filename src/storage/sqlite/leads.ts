@@ -3,7 +3,7 @@ import type { LeadFilter } from '../../domain/leads.ts';
 import type { LeadReads, LeadWrites } from '../../domain/storage-port.ts';
 import { aboveAllIds, emptySlice, sliceOf } from '../lists.ts';
 import { type LeadRow, leadColumns, toLead, toLeadRow } from '../rows/leads.ts';
-import { alignToIds, foldedEmail } from '../rows/values.ts';
+import { alignToIds, foldedEmail, ifFound } from '../rows/values.ts';
 import { insertInto } from '../sql.ts';
 import { isBeingErased } from './erasure.ts';
 import {
@@ -72,10 +72,7 @@ export function leadReads(db: Statements): LeadReads {
   }
 
   return {
-    find: (accountId, id) => {
-      const row = find.get({ accountId, id });
-      return row && toLead(row);
-    },
+    find: (accountId, id) => ifFound(find.get({ accountId, id }), toLead),
     findMany: (accountId, ids) => alignToIds(ids, findMany.all({ accountId, ids: jsonList(ids) }).map(toLead)),
     page: (accountId, { filter, ...query }) => {
       const isFar = query.offset > maxEntriesAtOnce;

@@ -1,7 +1,7 @@
 import type { WebhookReads, WebhookWrites } from '../../domain/storage-port.ts';
 import type { StoredWebhook } from '../../domain/webhook-record.ts';
 import { aboveAllIds, sliceOf } from '../lists.ts';
-import { alignToIds, fromJson } from '../rows/values.ts';
+import { alignToIds, fromJson, ifFound } from '../rows/values.ts';
 import { changingOfWebhook, toWebhook, toWebhookRow, type WebhookRow, webhookColumns } from '../rows/webhooks.ts';
 import { assignments, insertInto } from '../sql.ts';
 import { columnsOf, jsonList, type Statements } from './statements.ts';
@@ -25,10 +25,7 @@ export function webhookReads(db: Statements): WebhookReads {
     `SELECT id, events FROM webhooks WHERE ${ofAccount} AND enabled = 1`,
   );
   return {
-    find: (accountId, id) => {
-      const row = find.get({ accountId, id });
-      return row && toWebhook(row);
-    },
+    find: (accountId, id) => ifFound(find.get({ accountId, id }), toWebhook),
     findMany: (accountId, ids) => alignToIds(ids, findMany.all({ accountId, ids: jsonList(ids) }).map(toWebhook)),
     page: (accountId, { limit, offset, after = aboveAllIds }) =>
       sliceOf(page.all({ accountId, before: after, limit: limit + 1, offset }), limit, toWebhook),

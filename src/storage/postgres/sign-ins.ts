@@ -1,18 +1,13 @@
+import type { SignIn } from '../../domain/sign-ins.ts';
 import type { SignInReads, SignInWrites } from '../../domain/storage-port.ts';
 import { insertInto } from '../sql.ts';
 import type { Statements } from './statements.ts';
-import type { signIns } from './tables.ts';
-
-type Row = Omit<typeof signIns.$inferSelect, 'secretHash'>;
 
 export function signInReads(db: Statements): SignInReads {
-  const find = db.prepare<Row>('SELECT account_id, key_id, expires_at FROM sign_ins WHERE secret_hash = :secretHash');
-  return {
-    find: async (secretHash) => {
-      const row = await find.get({ secretHash });
-      return row && { accountId: row.accountId, keyId: row.keyId, expiresAtMs: row.expiresAt };
-    },
-  };
+  const find = db.prepare<SignIn>(
+    'SELECT account_id, key_id, expires_at AS expires_at_ms FROM sign_ins WHERE secret_hash = :secretHash',
+  );
+  return { find: (secretHash) => find.get({ secretHash }) };
 }
 
 export function signInWrites(db: Statements): SignInWrites {

@@ -2,10 +2,11 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { getTableColumns } from 'drizzle-orm';
 import { getTableConfig, type PgColumn } from 'drizzle-orm/pg-core';
 import type { Assignee, Visitor } from '../../domain/conversation-record.ts';
-import { conversationText, termsOf } from '../../domain/search-words.ts';
+import { termsOf } from '../../domain/search-words.ts';
 import { comparableEmail } from '../../domain/text.ts';
 import { type CopiedTable, copiedTables, type Row, type Value, valuesOf } from '../copied-tables.ts';
 import type { CopySide, CopyState, CopyTarget, Facts, Place } from '../copy.ts';
+import { type TextSource, textOf } from '../rows/texts.ts';
 import { fromJson, type Json } from '../rows/values.ts';
 import { columnOf } from '../sql.ts';
 import { copyStateName, unfinishedCopy, unknownMigration } from '../unfinished-copy.ts';
@@ -288,9 +289,7 @@ class PostgresTarget extends PostgresSide implements CopyTarget {
   /** The texts themselves are copied already. */
   async #withTerms(rows: readonly Values[]): Promise<Values[]> {
     const placesOf = (column: string): string => arrayOf(rows.map((row) => row[column] ?? null));
-    const texts = await this.client.unsafe<
-      { content: string | null; subject: string | null; visitor: Json<Visitor> | null }[]
-    >(
+    const texts = await this.client.unsafe<TextSource[]>(
       `SELECT messages.content, conversations.subject, conversations.visitor
         FROM unnest($1::text[], $2::text[], $3::integer[]) WITH ORDINALITY AS place (account_id, conversation_id, sequence, at)
         LEFT JOIN messages ON messages.account_id = place.account_id
@@ -301,9 +300,8 @@ class PostgresTarget extends PostgresSide implements CopyTarget {
       { prepare: true },
     );
     return rows.map((row, index) => {
-      const { content = null, subject = null, visitor = null } = texts[index] ?? {};
-      const text = content ?? conversationText({ subject, visitor: fromJson(visitor) });
-      return { ...row, terms: arrayOf([...termsOf(text)]) };
+      const terms = termsOf(textOf(texts[index] as TextSource)); // there is one for each row
+      return { ...row, terms: arrayOf([...terms]) };
     });
   }
 }

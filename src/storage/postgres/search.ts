@@ -1,10 +1,10 @@
 import type { FoundRecords, FoundText, FoundTexts, SearchFilter, SearchQuery } from '../../domain/search.ts';
-import { conversationText } from '../../domain/search-words.ts';
 import type { SearchReads, SearchWrites } from '../../domain/storage-port.ts';
 import { scheduler } from '../../runtime/scheduler.ts';
 import { emptySlice, sliceOf } from '../lists.ts';
 import { type ConversationRow, conversationColumns, toConversation } from '../rows/conversations.ts';
 import { type MessageRow, messageColumns, toMessage } from '../rows/messages.ts';
+import { type TextSource, textOf } from '../rows/texts.ts';
 import { fromJson, type Json } from '../rows/values.ts';
 import { arrayOf, columnsOf, jsonRows, type Statements } from './statements.ts';
 
@@ -35,12 +35,12 @@ const textSelection = `SELECT found.*, messages.content, conversations.subject, 
   JOIN conversations ON conversations.account_id = :accountId AND conversations.id = found.conversation_id
   LEFT JOIN messages ON messages.account_id = :accountId AND messages.conversation_id = found.conversation_id
     AND messages.sequence = found.sequence
-  ORDER BY found.number DESC`;
+  ORDER BY found.place DESC`;
 
 /** The first of them with all that belongs to them, and how many there are, if that is asked for. */
 const recordSelection = (
   isCounted: boolean,
-): string => `SELECT page.number, page.sequence, ${columnsOf('conversations', conversationColumns)},
+): string => `SELECT page.place, page.sequence, ${columnsOf('conversations', conversationColumns)},
     ${jsonRows('messages', messageColumns, {
       where: `messages.account_id = :accountId AND messages.conversation_id = page.conversation_id
         AND messages.sequence = page.sequence`,
@@ -48,27 +48,15 @@ const recordSelection = (
       json: ['author', 'metadata'],
     })} AS messages
     ${isCounted ? `, (${countSelection}) AS count` : ''}
-  FROM (SELECT * FROM found ORDER BY number DESC LIMIT :limit) AS page
+  FROM (SELECT * FROM found ORDER BY place DESC LIMIT :limit) AS page
   JOIN conversations ON conversations.account_id = :accountId AND conversations.id = page.conversation_id
-  ORDER BY page.number DESC`;
+  ORDER BY page.place DESC`;
 
 interface CountRow {
   readonly count: number;
 }
 
-interface TextRow {
-  readonly number: number;
-  readonly conversationId: string;
-  readonly sequence: number;
-}
-
-type TextWithSource = TextRow &
-  Pick<ConversationRow, 'subject' | 'visitor'> & {
-    /** Null for the conversation's own text. */
-    readonly content: string | null;
-  };
-
-interface RecordRow extends ConversationRow, Omit<TextRow, 'conversationId'> {
+interface RecordRow extends ConversationRow, Omit<FoundText, 'conversationId'> {
   /** One, or none for the conversation's own text. */
   readonly messages: Json<readonly MessageRow[]>;
 }
@@ -80,12 +68,6 @@ function toRecords(row: RecordRow): FoundRecords {
     message: message === undefined ? null : toMessage(message, row.id),
   };
 }
-
-const toFound = ({ number, conversationId, sequence }: TextRow): FoundText => ({
-  conversationId,
-  sequence,
-  place: number,
-});
 
 export function searchReads(db: Statements): SearchReads {
   const findKey = db.prepare<{ key: number }>('SELECT key FROM accounts WHERE id = :accountId');
@@ -118,7 +100,7 @@ export function searchReads(db: Statements): SearchReads {
     );
     const statement = db.prepareForValues<Row>(
       `WITH found AS MATERIALIZED (
-          SELECT search_texts.number, search_texts.conversation_id, search_texts.sequence FROM search_texts
+          SELECT search_texts.number AS place, search_texts.conversation_id, search_texts.sequence FROM search_texts
           JOIN conversations ON conversations.account_id = :accountId AND conversations.id = search_texts.conversation_id
           WHERE search_texts.account_id = :accountId AND search_texts.number < :after
             AND search_texts.terms @@ :terms::tsquery ${tests.join(' ')}
@@ -139,19 +121,19 @@ export function searchReads(db: Statements): SearchReads {
   async function* testedTexts(accountId: string, search: Search): AsyncGenerator<FoundText> {
     let { after } = search;
     for (;;) {
-      const next = await ofFound<TextWithSource>(accountId, { ...search, after }, textsAtOnce, textSelection);
+      const next = await ofFound<FoundText & TextSource>(accountId, { ...search, after }, textsAtOnce, textSelection);
       let left = 0;
       for (const row of next) {
         if (left <= 0) {
           await scheduler.step(accountId);
           left = textPerStep;
         }
-        const text = row.content ?? conversationText({ subject: row.subject, visitor: fromJson(row.visitor) });
+        const text = textOf(row);
         left -= text.length;
-        if (search.words.isIn(text)) yield toFound(row);
+        if (search.words.isIn(text)) yield row;
       }
       if (next.length < textsAtOnce) return;
-      after = next.at(-1)?.number;
+      after = next.at(-1)?.place;
     }
   }
 
@@ -174,7 +156,7 @@ export function searchReads(db: Statements): SearchReads {
       const rows = await ofFound<RecordRow & CountRow>(accountId, search, most, recordSelection(isCounted), limit + 1);
       const page = sliceOf(rows, limit, (row) => row);
       return {
-        items: page.items.map((row) => toFound({ ...row, conversationId: row.id })),
+        items: page.items.map(({ id, sequence, place }) => ({ conversationId: id, sequence, place })),
         records: page.items.map(toRecords),
         hasMore: page.hasMore,
         ...(isCounted && { count: rows[0]?.count ?? 0 }),

@@ -1,8 +1,7 @@
-import type { Visitor } from '../../domain/conversation-record.ts';
-import { conversationText, termsOf } from '../../domain/search-words.ts';
+import { termsOf } from '../../domain/search-words.ts';
 import type { SearchWrites } from '../../domain/storage-port.ts';
 import { TimeBudget } from '../../domain/time-budget.ts';
-import { fromJson, type Json } from '../rows/values.ts';
+import { type TextSource, textOf } from '../rows/texts.ts';
 import { insertInto } from '../sql.ts';
 import { metaValue } from './meta.ts';
 import type { Connection } from './open.ts';
@@ -78,22 +77,12 @@ function hasIndex(connection: Connection): boolean {
 }
 
 type TextRow = typeof searchTexts.$inferSelect;
-/** What a text consists of: the content of a message, or what makes up the text of a conversation. */
-type Source = {
-  readonly content: string | null;
-  readonly subject: string | null;
-  readonly visitor: Json<Visitor> | null;
-};
 
-/** Columns of a `Source`, from `search_texts` or something like it with a left join of its message. */
+/** Columns of a `TextSource`, from `search_texts` or something like it with a left join of its message. */
 export const sourceColumns = 'messages.content, conversations.subject, conversations.visitor';
 export const sourceTables = `CROSS JOIN conversations ON conversations.key = search_texts.conversation_key
   LEFT JOIN messages ON messages.conversation_key = search_texts.conversation_key
     AND messages.sequence = search_texts.sequence`;
-
-export function textOf({ content, subject, visitor }: Source): string {
-  return content ?? conversationText({ subject, visitor: fromJson(visitor) });
-}
 
 /** Gives an account a key of its own, before its first text. */
 export const insertSearchAccount =
@@ -146,7 +135,7 @@ function indexWrites(db: Statements) {
      * @param isFull asked after each one with its number of terms: whether the rest should be left out
      * @returns how many were added
      */
-    add(texts: readonly (TextRow & Source)[], isFull: (terms: number) => boolean = () => false): number {
+    add(texts: readonly (TextRow & TextSource)[], isFull: (terms: number) => boolean = () => false): number {
       const times = new Map<string, { accountKey: number; partition: number; from: number; to: number }>();
       let added = 0;
       for (const row of texts) {
@@ -191,7 +180,7 @@ const textColumns = `search_texts.account_key AS accountKey, search_texts.number
 /** Changes the index with the texts: when one is not the same any more, or is erased. */
 export function indexUpkeep(db: Statements) {
   const index = indexWrites(db);
-  const ofConversation = db.prepare<TextRow & Source>(
+  const ofConversation = db.prepare<TextRow & TextSource>(
     `SELECT ${textColumns}, ${sourceColumns} FROM search_texts ${sourceTables}
       WHERE search_texts.conversation_key = :conversationKey ORDER BY search_texts.sequence LIMIT :limit`,
   );
@@ -259,7 +248,7 @@ interface Backlog {
   readonly conversationKey?: number;
 }
 
-type OldText = Source & {
+type OldText = TextSource & {
   readonly accountId: string | null;
   readonly conversationKey: number;
   readonly sequence: number;
@@ -276,7 +265,7 @@ function isKnown(sequence: string): string {
 
 export function searchWrites(db: Statements): SearchWrites {
   const index = indexWrites(db);
-  const waiting = db.prepare<TextRow & Source>(
+  const waiting = db.prepare<TextRow & TextSource>(
     `SELECT ${textColumns}, ${sourceColumns} FROM search_texts INDEXED BY search_texts_waiting ${sourceTables}
       WHERE search_texts.indexed_terms IS NULL ORDER BY search_texts.account_key, search_texts.number LIMIT :limit`,
   );
@@ -324,7 +313,7 @@ export function searchWrites(db: Statements): SearchWrites {
   }
 
   /** Gives an old text the number before those that its account has. */
-  function numbered(accountId: string, text: OldText): TextRow & Source {
+  function numbered(accountId: string, text: OldText): TextRow & TextSource {
     let { accountKey, number } = lowest.get({ accountId }) ?? {};
     if (accountKey === undefined) {
       insertAccount.run({ accountId });

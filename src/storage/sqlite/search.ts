@@ -1,16 +1,9 @@
 import type { FoundText, SearchFilter, SearchQuery } from '../../domain/search.ts';
 import type { SearchReads } from '../../domain/storage-port.ts';
 import { scheduler } from '../../runtime/scheduler.ts';
+import { type TextSource, textOf } from '../rows/texts.ts';
 import { hasTags, testedPerStep, valuesOfTags } from './conversation-lists.ts';
-import {
-  numbersOf,
-  partitionOf,
-  partitionPrefix,
-  rowidOf,
-  sourceColumns,
-  sourceTables,
-  textOf,
-} from './search-index.ts';
+import { numbersOf, partitionOf, partitionPrefix, rowidOf, sourceColumns, sourceTables } from './search-index.ts';
 import { jsonList, type Statements } from './statements.ts';
 
 // Search goes through an account's texts from the newest to the oldest: first those that wait for being indexed, which
@@ -46,13 +39,7 @@ function conditionsOf(filter: SearchFilter): string {
   return asked.map(([name]) => ` AND ${conditions[name as keyof SearchFilter]}`).join('');
 }
 
-interface TextRow {
-  readonly number: number;
-  readonly conversationId: string;
-  readonly sequence: number;
-}
-
-type TextWithSource = TextRow & Parameters<typeof textOf>[0];
+type TextWithSource = FoundText & TextSource;
 
 /** What texts of a partition must have, all of its texts if nothing, and whether they have to be looked at. */
 interface Lookup {
@@ -89,7 +76,7 @@ export function searchReads(db: Statements): SearchReads {
   /** Texts by their numbers, in the same order, as far as they pass the filter. */
   function textsOf<Row>(columns: string, values: Ids & { numbers: readonly number[] }, { filter }: Search): Row[] {
     const statement = db.prepareOnce<Row>(
-      `SELECT search_texts.number, conversations.id AS conversationId, search_texts.sequence${columns}
+      `SELECT search_texts.number AS place, conversations.id AS conversationId, search_texts.sequence${columns}
         FROM json_each(:numbers) AS wanted CROSS JOIN search_texts ${sourceTables}
         WHERE search_texts.account_key = :accountKey AND search_texts.number = wanted.value
           AND conversations.account_id = :accountId${conditionsOf(filter)}`,
@@ -104,8 +91,12 @@ export function searchReads(db: Statements): SearchReads {
   }
 
   /** The same, as far as the words are in them, in parts: after the first, each is a step of its own. */
-  async function* textsWith(ids: Ids, numbers: readonly number[], search: Search): AsyncGenerator<readonly TextRow[]> {
-    let found: TextRow[] = [];
+  async function* textsWith(
+    ids: Ids,
+    numbers: readonly number[],
+    search: Search,
+  ): AsyncGenerator<readonly FoundText[]> {
+    let found: FoundText[] = [];
     let length = 0;
     for (const row of textsOf<TextWithSource>(`, ${sourceColumns}`, { ...ids, numbers }, search)) {
       const text = textOf(row);
@@ -165,7 +156,7 @@ export function searchReads(db: Statements): SearchReads {
    * All texts that are found, the newest first, in parts of one step each.
    * @param atFirst how many texts to look up in the first step, where the index settles which, at most
    */
-  async function* textsFound(accountId: string, search: Search, atFirst: number): AsyncGenerator<readonly TextRow[]> {
+  async function* textsFound(accountId: string, search: Search, atFirst: number): AsyncGenerator<readonly FoundText[]> {
     const { key: accountKey } = accountKeyOf.get({ accountId }) ?? {};
     if (accountKey === undefined || search.words.count === 0) return;
     const ids = { accountId, accountKey };
@@ -191,7 +182,7 @@ export function searchReads(db: Statements): SearchReads {
     ids: Ids,
     search: Search,
     atFirst: number,
-  ): AsyncGenerator<readonly TextRow[]> {
+  ): AsyncGenerator<readonly FoundText[]> {
     const prefix = partitionPrefix(ids.accountKey, partition);
     const { from, to } = numbersOf(partition);
     await scheduler.step(ids.accountId);
@@ -203,7 +194,7 @@ export function searchReads(db: Statements): SearchReads {
         parts.length === 0
           ? numbersFrom.all({ ...ids, from, before, limit }).map(({ number }) => number)
           : numbersWith(parts, rowidOf(ids.accountKey, before), limit);
-      if (isSettled && numbers.length > 0) yield textsOf<TextRow>('', { ...ids, numbers }, search);
+      if (isSettled && numbers.length > 0) yield textsOf<FoundText>('', { ...ids, numbers }, search);
       for (let at = 0; at < numbers.length && !isSettled; at += textsPerStep) {
         if (at > 0) await scheduler.step(ids.accountId);
         yield* textsWith(ids, numbers.slice(at, at + textsPerStep), search);
@@ -223,7 +214,7 @@ export function searchReads(db: Statements): SearchReads {
     page: async (accountId, { limit, ...search }) => {
       const items: FoundText[] = [];
       for await (const texts of textsFound(accountId, search, limit + 1)) {
-        items.push(...texts.map(({ number, ...text }) => ({ ...text, place: number })));
+        items.push(...texts);
         if (items.length > limit) break;
       }
       return { items: items.slice(0, limit), hasMore: items.length > limit };

@@ -28,7 +28,6 @@ import { type Message, messageShape } from './message-record.ts';
 import { messageBy, messageFieldsOfVisitors, requireSender } from './messages.ts';
 import { type Context, evenWithOtherFaults, operation } from './operation.ts';
 import {
-  type CursorPart,
   type CursorShapes,
   checkStart,
   decodeCursor,
@@ -325,16 +324,12 @@ export const listConversations = operation({
   },
 });
 
-function byActivity(sort: ConversationSort): boolean {
-  return sort === 'lastActivityAt' || sort === '-lastActivityAt';
-}
-
-export function conversationCursor(conversation: Conversation, sort: ConversationSort = '-createdAt'): string {
-  return encodeCursor(sort, placeOf(conversation, sort));
-}
-
-function placeOf(conversation: Conversation, sort: ConversationSort): CursorPart[] {
-  return byActivity(sort) ? [conversation.id, Date.parse(conversation.lastActivityAt)] : [conversation.id];
+export function conversationCursor(
+  { id, lastActivityAt }: Conversation,
+  sort: ConversationSort = '-createdAt',
+): string {
+  const isByActivity = sort.endsWith('lastActivityAt');
+  return encodeCursor(sort, isByActivity ? [id, Date.parse(lastActivityAt)] : [id]);
 }
 
 function positionOf(cursor: string, sort: ConversationSort): NonNullable<ConversationQuery['after']> {

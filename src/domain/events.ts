@@ -125,7 +125,11 @@ export class LogEvent {
 
   /** The event as JSON, the same for REST, streams and webhooks. */
   get json(): string {
-    this.#json ??= this.#jsonWith(this.#dataJson);
+    if (this.#json === undefined) {
+      const { id, type, timestamp, sequence, cursor, apiVersion, accountId } = this;
+      const head = JSON.stringify({ id, type, timestamp, sequence, cursor, apiVersion, accountId });
+      this.#json = `${head.slice(0, -1)},"data":${this.#dataJson}}`;
+    }
     return this.#json;
   }
 
@@ -165,12 +169,6 @@ export class LogEvent {
     };
     const stored = { ...this, sequence: this.position, dataJson: JSON.stringify(data) };
     return new LogEvent(this.accountId, '', stored, sealedCursor);
-  }
-
-  #jsonWith(data: string): string {
-    const { id, type, timestamp, sequence, cursor, apiVersion, accountId } = this;
-    const head = JSON.stringify({ id, type, timestamp, sequence, cursor, apiVersion, accountId });
-    return `${head.slice(0, -1)},"data":${data}}`;
   }
 }
 

@@ -85,7 +85,7 @@ export async function pageWithTotal<Page>(
   return [read, { wantsTotal, total: () => counted ?? count() }];
 }
 
-export type CursorPart = string | number;
+type CursorPart = string | number;
 type CursorShape = readonly ('number' | IdKind)[];
 /** The types of the parts of a list's cursors, by sort: a number, or an id of a kind. */
 export type CursorShapes = Readonly<Record<string, CursorShape>>;

@@ -6,8 +6,7 @@ import {
   conversationView,
   type StoredConversation,
 } from './conversation-record.ts';
-import type { Status } from './lifecycle.ts';
-import { statuses } from './lifecycle.ts';
+import { type Status, statuses } from './lifecycle.ts';
 import { type Message, messageShape } from './message-record.ts';
 import { type Context, operation } from './operation.ts';
 import {

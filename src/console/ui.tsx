@@ -1,6 +1,7 @@
 import type { ComponentChildren } from 'preact';
 import { useEffect, useId, useRef, useState } from 'preact/hooks';
 import { ServiceError } from '../client/index.ts';
+import { newKey } from '../client/key.ts';
 import type { Live } from './live.ts';
 import type { Session } from './session.ts';
 
@@ -388,11 +389,13 @@ export function FormDialog(props: {
   readonly title: string;
   readonly submitLabel: string;
   readonly isDangerous?: true;
-  readonly submit: (given: FormData) => Promise<unknown>;
+  /** @param key the same when the same is submitted again, because its answer was lost */
+  readonly submit: (given: FormData, key: string) => Promise<unknown>;
   readonly onClosed: () => void;
   readonly children: ComponentChildren;
 }) {
   const { isBusy, error, run } = useAction();
+  const keys = useRef(new Map<string, string>());
   return (
     <Dialog title={props.title} onClosed={props.onClosed}>
       {(close) => (
@@ -401,8 +404,11 @@ export function FormDialog(props: {
           onSubmit={(event) => {
             event.preventDefault();
             const given = new FormData(event.currentTarget);
+            const fields = JSON.stringify([...given]);
+            const key = keys.current.get(fields) ?? newKey();
+            keys.current.set(fields, key);
             run(async () => {
-              await props.submit(given);
+              await props.submit(given, key);
               close();
             });
           }}

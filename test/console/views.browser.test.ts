@@ -391,6 +391,40 @@ test('a webhook is created, tested, resent, changed and deleted', async (context
   expect([errors, foreign]).toEqual([[], []]);
 });
 
+test('a webhook whose answer was lost is made once, however often that is tried, and its secret is shown', async (context) => {
+  const { page, account, show } = await open(context);
+  let answers = 0;
+  await page.route('**/graphql', async (route) => {
+    if (!route.request().postData()?.includes('CreateWebhook')) return route.continue();
+    const response = await route.fetch();
+    answers++;
+    if (answers === 1) return route.abort();
+    const lost = { errors: [{ message: 'It broke afterwards.', extensions: { code: 'INTERNAL' } }] };
+    return route.fulfill(answers === 2 ? { json: lost } : { response });
+  });
+  await show('webhooks');
+  await page.getByRole('button', { name: 'New webhook' }).click();
+  const dialog = page.getByRole('dialog');
+  await dialog.getByLabel('URL').fill('https://shop.example/hooks');
+  await dialog.getByRole('button', { name: 'Create' }).click();
+  await dialog.getByText('It broke afterwards.').waitFor();
+  await dialog.getByRole('button', { name: 'Create' }).click();
+  expect(await dialog.getByLabel('Secret').inputValue()).toMatch(/^whsec_/);
+  await dialog.getByRole('button', { name: 'Done' }).click();
+  expect(answers).toBe(3);
+  expect((await ask(account, 'GET', '/webhooks')).data).toHaveLength(1);
+  // Something else is another webhook, also after a failure.
+  answers = 1;
+  await page.getByRole('button', { name: 'New webhook' }).click();
+  await dialog.getByLabel('URL').fill('https://shop.example/wrong');
+  await dialog.getByRole('button', { name: 'Create' }).click();
+  await dialog.getByText('It broke afterwards.').waitFor();
+  await dialog.getByLabel('URL').fill('https://shop.example/right');
+  await dialog.getByRole('button', { name: 'Create' }).click();
+  expect(await dialog.getByLabel('Secret').inputValue()).toMatch(/^whsec_/);
+  expect((await ask(account, 'GET', '/webhooks')).data).toHaveLength(3);
+});
+
 test('what has failed is sent again when that is asked for', async (context) => {
   const { page, account, clock, server, signIn, show } = await open(context);
   const receiver = await Receiver.open(clock, ({ number }) => (number <= 10 ? { status: 500 } : {}));

@@ -1,4 +1,5 @@
 import { useState } from 'preact/hooks';
+import type { Client } from '../../client/index.ts';
 import {
   deleteWebhook,
   deliveries,
@@ -90,10 +91,7 @@ export function WebhookPage({ id, session: { client }, live }: ViewProps & { rea
     loaded.change(() => changed.webhook);
   }
   async function rotate(): Promise<void> {
-    const { rotateWebhookSecret: rotated } = await client.graphql<{
-      rotateWebhookSecret: { webhook: { readonly secret: string } };
-    }>(rotateWebhookSecret, { input: { id } });
-    setSecret(rotated.webhook.secret);
+    setSecret(await newSecretOf(client, { id }));
   }
   async function remove(): Promise<void> {
     await client.graphql(deleteWebhook, { input: { id } });
@@ -292,6 +290,14 @@ export function fieldsOf(given: FormData): object {
     description: description === '' ? null : description,
     events: given.getAll('events'),
   };
+}
+
+/** Gives a webhook a new secret. */
+export async function newSecretOf(client: Client, { id }: Pick<Webhook, 'id'>): Promise<string> {
+  const { rotateWebhookSecret: rotated } = await client.graphql<{
+    rotateWebhookSecret: { webhook: { readonly secret: string } };
+  }>(rotateWebhookSecret, { input: { id } });
+  return rotated.webhook.secret;
 }
 
 const reasons = {

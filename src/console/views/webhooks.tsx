@@ -2,7 +2,7 @@ import { useState } from 'preact/hooks';
 import { createWebhook, webhooks } from '../documents-of-views.ts';
 import { eventTypeOf } from '../names.ts';
 import { Button, FormDialog, Heading, type Page, PagedTable, SecretDialog, usePages, type ViewProps } from '../ui.tsx';
-import { fieldsOf, State, type Webhook, WebhookFields, WebhookPage } from './webhook.tsx';
+import { fieldsOf, newSecretOf, State, type Webhook, WebhookFields, WebhookPage } from './webhook.tsx';
 import { AttemptsPage } from './webhook-attempts.tsx';
 
 /** The list of webhooks, one of them, or one of its deliveries. */
@@ -25,13 +25,15 @@ function List({ session: { client }, live }: ViewProps) {
       (await client.graphql<{ webhooks: Page<Webhook> }>(webhooks, { after }, { signal })).webhooks,
     [],
   );
-  async function create(given: FormData): Promise<void> {
+  async function create(given: FormData, idempotencyKey: string): Promise<void> {
+    const input = { ...fieldsOf(given), idempotencyKey };
     const { createWebhook: made } = await client.graphql<{
-      createWebhook: { webhook: Webhook & { readonly secret: string } };
-    }>(createWebhook, { input: fieldsOf(given) });
+      createWebhook: { webhook: Webhook & { readonly secret: string | null } };
+    }>(createWebhook, { input }, { isRepeatable: true });
     const { secret: toldOnce, ...webhook } = made.webhook;
+    const known = toldOnce ?? (await newSecretOf(client, webhook)); // it was told in an answer that was lost
     pages.change((page) => ({ ...page, nodes: [webhook, ...page.nodes.filter(({ id }) => id !== webhook.id)] }));
-    setSecret(toldOnce);
+    setSecret(known);
   }
   return (
     <div class="view">

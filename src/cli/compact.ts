@@ -4,6 +4,7 @@ import { readConfig, setTemporaryFolder } from '../config.ts';
 import { finishErasures } from '../domain/conversations.ts';
 import { systemClock } from '../server/clock.ts';
 import { openStorage, requireFile } from '../server/storage.ts';
+import { reportingFileErrors } from './files.ts';
 import { addExamples, formatBytes, print, TerminalLine } from './output.ts';
 import { requireDatabase } from './with-ports.ts';
 
@@ -28,7 +29,7 @@ export function addCompact(program: Command): void {
         }
         const { compact } = await import('../storage/sqlite/compact.ts');
         progress.show('Compacting');
-        return await compact(databasePath);
+        return await reportingFileErrors(() => compact(databasePath));
       };
       const sizes = await work().finally(() => progress.end());
       print(

@@ -4,6 +4,7 @@ import Database from 'better-sqlite3';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { finishErasures } from '../../src/domain/conversations.ts';
 import { compact } from '../../src/storage/sqlite/compact.ts';
+import { takeOpenLock } from '../../src/storage/sqlite/open.ts';
 import { openSqliteStorage, type SqliteStorage } from '../../src/storage/sqlite/storage.ts';
 import type { Json } from '../support/client.ts';
 import { temporaryFolder } from '../support/files.ts';
@@ -147,6 +148,17 @@ describe('a database is not compacted, and is as it was', () => {
     beside.exec('ROLLBACK');
     await expectWhole();
     await compact(path);
+    await expectWhole();
+  });
+
+  test('while another process restores a backup into it, and says so', async () => {
+    const { path, expectWhole } = await filled();
+    const lock = takeOpenLock(path, 0);
+    await expect(compact(path, { busyTimeoutMs: 50 })).rejects.toMatchObject({
+      name: 'FileFault', // which the commands print as a sentence
+      message: expect.stringMatching(/restoring a backup into it; try again later$/),
+    });
+    lock.close();
     await expectWhole();
   });
 

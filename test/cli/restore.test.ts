@@ -235,6 +235,18 @@ describe('restore is refused while anybody has the database open, and leaves it 
     await restored(path, await madeBackup());
   });
 
+  longTest('somebody who restores a backup into it', async () => {
+    const path = await madeDatabase();
+    const lock = takeOpenLock(path, 0);
+    expect(await commandLine(path).runHere('restore', await madeBackup())).toEqual({
+      code: 1,
+      stdout: '',
+      stderr: 'Another process is opening the database, copying it or restoring a backup into it; try again later.\n',
+    });
+    lock.close();
+    expect(await commandLine(path).runHere('restore', await madeBackup())).toMatchObject({ code: 0 });
+  });
+
   longTest('and nobody opens it while it goes on: a server that starts waits, and gets what was restored', async () => {
     const path = await madeDatabase();
     const lock = takeOpenLock(path, 0); // as a restoration holds it

@@ -7,7 +7,7 @@ import { unavailable } from '../errors.ts';
 import { foldedEmail } from '../rows/values.ts';
 import { unknownMigration } from '../unfinished-copy.ts';
 import { isBusy } from './errors.ts';
-import { createPrivate, giveToOwnerOf, requireAccess } from './files.ts';
+import { createPrivate, FileFault, giveToOwnerOf, requireAccess } from './files.ts';
 
 // Opening a database: its connections, the lock that keeps others from opening or replacing it meanwhile, and its
 // migrations.
@@ -76,7 +76,7 @@ export const openLockSuffix = '-lock';
  * moved away, and would then use that file together with the write-ahead log of its replacement. So the lock is on a
  * separate file, which is never moved. It is a SQLite lock, which the system releases however the process ends.
  * @param timeoutMs how long to wait, blocking, for another process that holds the lock
- * @throws Error when the lock is still held after that
+ * @throws FileFault when the lock is still held after that
  */
 export function withOpenLock<T>(path: string, timeoutMs: number, work: () => T): T {
   const lock = takeOpenLock(path, timeoutMs);
@@ -103,9 +103,10 @@ export function takeOpenLock(path: string, timeoutMs: number): { close(): void }
   } catch (error) {
     lock.close();
     throw isBusy(error)
-      ? new Error('another process is opening it, copying it or restoring a backup into it; try again later', {
-          cause: error,
-        })
+      ? new FileFault(
+          'another process is opening the database, copying it or restoring a backup into it; try again later',
+          { cause: error },
+        )
       : error;
   }
 }

@@ -115,12 +115,25 @@ async function connect(
   signal?.throwIfAborted();
   let failures = 0;
   let refused = 0;
-  let refusal: ServiceError | undefined;
+  let refusal: unknown;
   let authorization = '';
   let unanswered: ReturnType<typeof setTimeout> | undefined;
+  const Given = (webSocketImpl ?? globalThis.WebSocket) as typeof WebSocket | undefined;
   const socket = createClient({
     url: `${url.replace(/^http/i, 'ws')}/graphql`,
-    webSocketImpl,
+    webSocketImpl:
+      Given &&
+      new Proxy(Given, {
+        construct(_, [address, protocol]) {
+          try {
+            return new Given(address, protocol);
+          } catch (error) {
+            refusal = error; // of the policy of a page, say, which graphql-ws would tell nobody
+            setTimeout(socket.terminate);
+            return { close() {} };
+          }
+        },
+      }),
     connectionParams: async () => {
       try {
         authorization = await credential.authorization();

@@ -253,6 +253,20 @@ test('a follower over a socket names a scheme of sockets, also of an address in 
   expect(addresses[0]).toBe('ws://127.0.0.1:1/graphql');
 });
 
+test('a follower whose socket cannot be made at all, as where the policy of its page forbids it, is told why', async () => {
+  const forbidden = new DOMException('The page may not connect there.', 'SecurityError');
+  const webSocketImpl = class extends globalThis.WebSocket {
+    constructor(url: string) {
+      super(url);
+      throw forbidden;
+    }
+  };
+  const client = new Client({ url: 'http://127.0.0.1:1', credential: 'a token' });
+  await expect(client.follow({ over: 'socket', after: 'a cursor', webSocketImpl }).next()).rejects.toBe(forbidden);
+  const nowhere = new Client({ url: 'http://[', credential: 'a token' });
+  await expect(nowhere.follow({ over: 'socket', after: 'a cursor' }).next()).rejects.toThrow('URL');
+});
+
 test.each([
   ['a page of a proxy', '<h1>Web server is down</h1>'],
   ['JSON that is not the service’s', '{"message":"Web server is down"}'],

@@ -95,7 +95,7 @@ describe('works of one account', () => {
     expect(events.map(({ sequence }) => sequence)).toEqual(Array.from({ length: 60 }, (_, index) => index + 1));
   });
 
-  test('that wait together are asked for what they read at the same time, if they are of different conversations', async () => {
+  test('that wait together are asked for what they read at the same time, but in their order if they have anything in common', async () => {
     const storage = await opened(await database(), { maxGroupMs: 10_000 });
     const { id: accountId } = await storedAccount(storage);
     const conversations = Array.from({ length: 3 }, () => sampleConversation());
@@ -103,7 +103,7 @@ describe('works of one account', () => {
       for (const each of conversations) await tx.conversations.insert(accountId, each);
     }, accountId);
     const order: string[] = [];
-    const read = (name: string, conversationId?: string) =>
+    const read = (name: string, about?: readonly string[]) =>
       storage.write(
         async (tx) => {
           order.push(`${name} begins`);
@@ -111,14 +111,18 @@ describe('works of one account', () => {
           order.push(`${name} ends`);
         },
         accountId,
-        conversationId === undefined ? undefined : [conversationId],
+        about,
       );
-    const [a, b, c] = conversations.map(({ id }) => id);
-    await Promise.all([read('a', a), read('b', b), read('another of a', a), read('c', c), read('of all')]);
+    const [a = '', b = '', c = ''] = conversations.map(({ id }) => id);
+    await Promise.all([
+      ...[read('a', [a]), read('another of a', [a, 'key']), read('b', [b]), read('with the key', ['key'])],
+      ...[read('a third of a', [a]), read('c', [c]), read('of all'), read('a last of c', [c])],
+    ]);
     expect(order).toEqual([
-      ...['a begins', 'b begins', 'a ends', 'b ends'],
-      ...['another of a begins', 'c begins', 'another of a ends', 'c ends'],
-      ...['of all begins', 'of all ends'],
+      ...['a begins', 'b begins', 'c begins', 'a ends', 'b ends', 'c ends'],
+      ...['another of a begins', 'another of a ends'],
+      ...['with the key begins', 'a third of a begins', 'with the key ends', 'a third of a ends'],
+      ...['of all begins', 'of all ends', 'a last of c begins', 'a last of c ends'],
     ]);
   });
 

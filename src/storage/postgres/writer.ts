@@ -72,9 +72,9 @@ export interface Writing<Tx> {
  * A work decides before it writes: there are no savepoints in a group, and one that throws without having written
  * anything leaves the others as they are. Otherwise the group is rolled back, and its works are repeated, each alone.
  *
- * Works of a group run one after the other, each for as long as it waits for what it reads; those that wait next to each
- * other and are about different things run at the same time. Else a busy account, whose works are all in one group at a
- * time, could send no more than one message in each round trip to the database.
+ * Works of a group run one after the other, each for as long as it waits for what it reads; those that are about different
+ * things run at the same time, also before one that waits for another about the same. Else a busy account, whose works are
+ * all in one group at a time, could send no more than one message in each round trip to the database.
  */
 export class Writer<Tx> {
   readonly #open: () => Writing<Tx>;
@@ -265,29 +265,22 @@ export class Writer<Tx> {
     this.#waiting.set(accountId, jobs);
   }
 
-  #take(accountId: string): Job<Tx> | undefined {
-    const jobs = this.#waiting.get(accountId);
-    const job = jobs?.shift();
-    if (job === undefined) return undefined;
-    this.#waitingCount--;
-    if (jobs?.length === 0) this.#waiting.delete(accountId);
-    return job;
-  }
-
-  /** The next job of an account, and those after it that may run at the same time. */
+  /** The next job of an account, and those that may run at the same time: who has anything in common with one before waits. */
   #takeTogether(accountId: string, most: number): Job<Tx>[] {
+    const jobs = this.#waiting.get(accountId) ?? [];
     const taken: Job<Tx>[] = [];
+    const left: Job<Tx>[] = [];
     const names = new Set<string>();
-    while (taken.length < most) {
-      const about = this.#waiting.get(accountId)?.[0]?.about;
-      const isApart = about?.every((name) => !names.has(name)) === true;
-      if (taken.length > 0 && !isApart) break;
-      const job = this.#take(accountId);
-      if (job === undefined) break;
-      taken.push(job);
-      if (about === undefined) break;
-      for (const name of about) names.add(name);
+    for (const job of jobs.slice(0, maxGroupSize)) {
+      if (taken.length >= most || (taken.length > 0 && job.about === undefined)) break;
+      const isApart = job.about?.every((name) => !names.has(name)) ?? true;
+      (isApart ? taken : left).push(job);
+      if (job.about === undefined) break;
+      for (const name of job.about) names.add(name);
     }
+    jobs.splice(0, taken.length + left.length, ...left);
+    this.#waitingCount -= taken.length;
+    if (jobs.length === 0) this.#waiting.delete(accountId);
     return taken;
   }
 

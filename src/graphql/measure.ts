@@ -167,7 +167,7 @@ class Measure {
       return { depth: 0, objects, values, slowFields, bytes: values * maxBytesOfWord, payloadBytes: 0 };
     }
     const sets = nodes.flatMap(({ selectionSet }) => selectionSet ?? []);
-    // What may be null is optional, but for the payloads themselves.
+    // What may be null can be refused when an answer is too long, but for the payloads themselves.
     const isShown = isPayload && (isNonNullType(definition.type) || parent === this.#schema.getMutationType());
     const inner = this.#composite(type, sets, { page: this.#pageOf(node, type, slowness), isPayload: isShown });
     if (maxItems !== undefined) {

@@ -212,7 +212,7 @@ export function ready(
   return { compiled, run: (context, rootValue) => compiled.run({ context, variables, rootValue }) };
 }
 
-/** Runs a query or a mutation that was not refused, with a `OperationContext`. It never rejects. */
+/** Runs a query or a mutation that was not refused, with an `OperationContext`. It never rejects. */
 export function run(
   prepared: PreparedDocument,
   { contextValue, ...asked }: Pick<ExecutionArgs, 'operationName' | 'variableValues' | 'contextValue'>,

@@ -31,9 +31,8 @@ function List({ session: { client }, live }: ViewProps) {
       createWebhook: { webhook: Webhook & { readonly secret: string | null } };
     }>(createWebhook, { input }, { isRepeatable: true });
     const { secret: toldOnce, ...webhook } = made.webhook;
-    const known = toldOnce ?? (await newSecretOf(client, webhook)); // it was told in an answer that was lost
     pages.change((page) => ({ ...page, nodes: [webhook, ...page.nodes.filter(({ id }) => id !== webhook.id)] }));
-    setSecret(known);
+    setSecret(toldOnce ?? (await newSecretOf(client, webhook))); // it may have been told in an answer that was lost
   }
   return (
     <div class="view">

@@ -93,7 +93,9 @@ export class EventIterator implements AsyncIterableIterator<LogEvent> {
 export async function eventsOf(args: ExecutionArgs): Promise<EventIterator | ExecutionResult> {
   const validated = validateSubscriptionArgs(args);
   if (!('operation' in validated)) return { errors: validated };
-  return (await createSourceEventStream(validated)) as EventIterator | ExecutionResult;
+  const events = await createSourceEventStream(validated);
+  if (!(Symbol.asyncIterator in events) || events instanceof EventIterator) return events;
+  throw new Error('A subscription that does not follow the log');
 }
 
 /** The results of a subscription over SSE, one for each event. If it fails, its last result is the error. */

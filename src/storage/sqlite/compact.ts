@@ -28,6 +28,7 @@ interface CompactOptions {
  *
  * SQLite makes a copy in a temporary file and writes it back through the log. The next commit would then checkpoint
  * that whole log: so that it does not hold up a server, the log is checkpointed here, before anybody can commit.
+ * @throws FileFault when another process restores a backup into it
  * @throws UNAVAILABLE when the disk lacks the space or others leave it no time; the message says which
  */
 export async function compact(

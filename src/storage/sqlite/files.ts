@@ -19,7 +19,7 @@ import {
 } from 'node:fs';
 import { basename, dirname, join, resolve } from 'node:path';
 
-/** A problem with files that prevents a backup or a restoration. The message is a sentence for the operator. */
+/** A problem with files that prevents what a command is to do. The message is for the operator. */
 export class FileFault extends Error {
   override readonly name = 'FileFault';
 }

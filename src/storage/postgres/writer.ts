@@ -73,8 +73,9 @@ export interface Writing<Tx> {
  * anything leaves the others as they are. Otherwise the group is rolled back, and its works are repeated, each alone.
  *
  * Works of a group run one after the other, each for as long as it waits for what it reads; those that are about different
- * things run at the same time, also before one that waits for another about the same. Else a busy account, whose works are
- * all in one group at a time, could send no more than one message in each round trip to the database.
+ * things run at the same time. One that has something in common with an earlier one waits for it, and later ones may pass
+ * it. Else a busy account, whose works are all in one group at a time, could send no more than one message in each round
+ * trip to the database.
  */
 export class Writer<Tx> {
   readonly #open: () => Writing<Tx>;

@@ -227,10 +227,11 @@ const choose = async (page: Page, type: string): Promise<void> => {
 test('an event that arrives when other types have just been shown is there once, and only if it is of these', async (context) => {
   const { page, errors, account, show } = await open(context);
   const { id } = await ask(account, 'POST', '/conversations', { subject: 'A tent' });
-  // What sockets receive can be held back, until the table shows what was chosen.
+  // The events that sockets receive can be held back, until the table shows what was chosen.
   await page.addInitScript(`const { get, set } = Object.getOwnPropertyDescriptor(WebSocket.prototype, 'onmessage');
     Object.defineProperty(WebSocket.prototype, 'onmessage', { get, set(take) {
-      set.call(this, (event) => globalThis.held ? globalThis.held.push(() => take(event)) : take(event));
+      const isHeld = ({ data }) => globalThis.held && JSON.parse(data).type === 'next';
+      set.call(this, (event) => isHeld(event) ? globalThis.held.push(() => take(event)) : take(event));
     } });
     globalThis.hold = () => {
       globalThis.held = [];

@@ -18,3 +18,11 @@ export function descriptionOf({ description }: z.ZodType): string {
   if (description === undefined) throw new Error('A shape has no description');
   return description;
 }
+
+export type ObjectShape = z.ZodObject;
+
+/** What a shape says of a field, in the words of GraphQL. @throws Error for a field without a description */
+export function fieldIn({ shape }: ObjectShape, name: string): { nullable: boolean; description: string } {
+  const field = shape[name] as z.ZodType;
+  return { nullable: field.isNullable(), description: descriptionOf(field) };
+}

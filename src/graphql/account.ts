@@ -1,6 +1,6 @@
 import { accountShape, getAccount } from '../domain/accounts.ts';
-import { descriptionOf, descriptionsOf } from '../domain/descriptions.ts';
-import { builder, calls, type ResultOf } from './builder.ts';
+import { descriptionOf } from '../domain/descriptions.ts';
+import { builder, calls, fieldsOf, type ResultOf } from './builder.ts';
 import { Node } from './node.ts';
 
 type AccountShape = ResultOf<typeof getAccount>;
@@ -14,28 +14,22 @@ const Plan = builder.enumType('Plan', {
   } as const,
 });
 
-const described = descriptionsOf(accountShape);
-const limitDescriptions = descriptionsOf(accountShape.shape.rateLimit);
-
 const RateLimit = builder.objectRef<AccountShape['rateLimit']>('RateLimit').implement({
   description: descriptionOf(accountShape.shape.rateLimit),
-  fields: (t) => ({
-    limit: t.exposeInt('limit', { description: limitDescriptions.limit }),
-    remaining: t.exposeInt('remaining', { description: limitDescriptions.remaining }),
-    resetAt: t.expose('resetAt', { type: 'DateTime', description: limitDescriptions.resetAt }),
-  }),
+  fields: (t) => fieldsOf(t, accountShape.shape.rateLimit, { limit: 'Int', remaining: 'Int', resetAt: 'DateTime' }),
 });
 
 const Account = builder.objectRef<AccountShape>('Account').implement({
   description: 'The account that the credential belongs to.',
   interfaces: [Node],
-  fields: (t) => ({
-    name: t.exposeString('name', { description: described.name }),
-    plan: t.expose('plan', { type: Plan, description: described.plan }),
-    rateLimit: t.expose('rateLimit', { type: RateLimit, description: described.rateLimit }),
-    eventCursor: t.exposeString('eventCursor', { description: described.eventCursor }),
-    createdAt: t.expose('createdAt', { type: 'DateTime', description: described.createdAt }),
-  }),
+  fields: (t) =>
+    fieldsOf(t, accountShape, {
+      name: 'String',
+      plan: Plan,
+      rateLimit: RateLimit,
+      eventCursor: 'String',
+      createdAt: 'DateTime',
+    }),
 });
 
 builder.queryField('account', (t) =>

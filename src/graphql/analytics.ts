@@ -10,8 +10,8 @@ import {
   openNowShape,
   periodShape,
 } from '../domain/analytics-shape.ts';
-import { descriptionOf, descriptionsOf } from '../domain/descriptions.ts';
-import { builder, calls, withoutNulls } from './builder.ts';
+import { descriptionOf } from '../domain/descriptions.ts';
+import { builder, calls, fieldsOf, withoutNulls } from './builder.ts';
 
 const AnalyticsInterval = builder.enumType('AnalyticsInterval', {
   description: 'The length of the points of the series, by the calendar of the time zone.',
@@ -23,91 +23,54 @@ const AnalyticsInterval = builder.enumType('AnalyticsInterval', {
   } as const,
 });
 
-const periodDescriptions = descriptionsOf(periodShape);
-
 const AnalyticsPeriod = builder.objectRef<AnalyticsShape['period']>('AnalyticsPeriod').implement({
   description: 'The period that a report covers.',
-  fields: (t) => ({
-    from: t.expose('from', { type: 'DateTime', description: periodDescriptions.from }),
-    to: t.expose('to', { type: 'DateTime', description: periodDescriptions.to }),
-    interval: t.expose('interval', { type: AnalyticsInterval, description: periodDescriptions.interval }),
-    timezone: t.exposeString('timezone', { description: periodDescriptions.timezone }),
-  }),
+  fields: (t) =>
+    fieldsOf(t, periodShape, { from: 'DateTime', to: 'DateTime', interval: AnalyticsInterval, timezone: 'String' }),
 });
-
-const openDescriptions = descriptionsOf(openNowShape);
 
 const OpenConversations = builder.objectRef<AnalyticsShape['openNow']>('OpenConversations').implement({
   description: 'Number of conversations that are not closed, by status.',
-  fields: (t) => ({
-    active: t.exposeInt('active', { description: openDescriptions.active }),
-    pending: t.exposeInt('pending', { description: openDescriptions.pending }),
-  }),
+  fields: (t) => fieldsOf(t, openNowShape, { active: 'Int', pending: 'Int' }),
 });
-
-const messageDescriptions = descriptionsOf(messageCountsShape);
 
 const MessageCounts = builder.objectRef<AnalyticsFiguresShape['messages']>('MessageCounts').implement({
   description: descriptionOf(messageCountsShape),
-  fields: (t) => ({
-    agent: t.exposeInt('agent', { description: messageDescriptions.agent }),
-    visitor: t.exposeInt('visitor', { description: messageDescriptions.visitor }),
-    bot: t.exposeInt('bot', { description: messageDescriptions.bot }),
-  }),
+  fields: (t) => fieldsOf(t, messageCountsShape, { agent: 'Int', visitor: 'Int', bot: 'Int' }),
 });
-
-const durationDescriptions = descriptionsOf(durationFiguresShape);
 
 const DurationFigures = builder.objectRef<DurationFiguresShape>('DurationFigures').implement({
   description: descriptionOf(durationFiguresShape),
-  fields: (t) => ({
-    count: t.exposeInt('count', { description: durationDescriptions.count }),
-    mean: t.exposeFloat('mean', { nullable: true, description: durationDescriptions.mean }),
-    median: t.exposeFloat('median', { nullable: true, description: durationDescriptions.median }),
-    p90: t.exposeFloat('p90', { nullable: true, description: durationDescriptions.p90 }),
-  }),
+  fields: (t) => fieldsOf(t, durationFiguresShape, { count: 'Int', mean: 'Float', median: 'Float', p90: 'Float' }),
 });
-
-const figureDescriptions = descriptionsOf(analyticsFiguresShape);
 
 const AnalyticsFigures = builder.objectRef<AnalyticsFiguresShape>('AnalyticsFigures').implement({
   description: descriptionOf(analyticsFiguresShape),
-  fields: (t) => ({
-    from: t.expose('from', { type: 'DateTime', description: figureDescriptions.from }),
-    to: t.expose('to', { type: 'DateTime', description: figureDescriptions.to }),
-    conversationsStarted: t.exposeInt('conversationsStarted', { description: figureDescriptions.conversationsStarted }),
-    conversationsClosed: t.exposeInt('conversationsClosed', { description: figureDescriptions.conversationsClosed }),
-    conversationsReopened: t.exposeInt('conversationsReopened', {
-      description: figureDescriptions.conversationsReopened,
+  fields: (t) =>
+    fieldsOf(t, analyticsFiguresShape, {
+      from: 'DateTime',
+      to: 'DateTime',
+      conversationsStarted: 'Int',
+      conversationsClosed: 'Int',
+      conversationsReopened: 'Int',
+      messages: MessageCounts,
+      leads: 'Int',
+      conversionRate: 'Float',
+      firstResponseSeconds: DurationFigures,
+      resolutionSeconds: DurationFigures,
     }),
-    messages: t.expose('messages', { type: MessageCounts, description: figureDescriptions.messages }),
-    leads: t.exposeInt('leads', { description: figureDescriptions.leads }),
-    conversionRate: t.exposeFloat('conversionRate', {
-      nullable: true,
-      description: figureDescriptions.conversionRate,
-    }),
-    firstResponseSeconds: t.expose('firstResponseSeconds', {
-      type: DurationFigures,
-      description: figureDescriptions.firstResponseSeconds,
-    }),
-    resolutionSeconds: t.expose('resolutionSeconds', {
-      type: DurationFigures,
-      description: figureDescriptions.resolutionSeconds,
-    }),
-  }),
 });
-
-const descriptions = descriptionsOf(analyticsShape);
 
 const Analytics = builder.objectRef<AnalyticsShape>('Analytics').implement({
   description: descriptionOf(analyticsShape),
-  fields: (t) => ({
-    period: t.expose('period', { type: AnalyticsPeriod, description: descriptions.period }),
-    openNow: t.expose('openNow', { type: OpenConversations, description: descriptions.openNow }),
-    totals: t.expose('totals', { type: AnalyticsFigures, description: descriptions.totals }),
-    previous: t.expose('previous', { type: AnalyticsFigures, description: descriptions.previous }),
-    series: t.expose('series', { type: [AnalyticsFigures], description: descriptions.series }),
-  }),
+  fields: (t) =>
+    fieldsOf(t, analyticsShape, {
+      period: AnalyticsPeriod,
+      openNow: OpenConversations,
+      totals: AnalyticsFigures,
+      previous: AnalyticsFigures,
+      series: [AnalyticsFigures],
+    }),
 });
 
 builder.queryField('analytics', (t) =>

@@ -7,9 +7,8 @@ import {
   revokeApiKey,
 } from '../domain/api-keys.ts';
 import { scopes } from '../domain/caller.ts';
-import { descriptionsOf } from '../domain/descriptions.ts';
 import { newestFirstCursor } from '../domain/paging.ts';
-import { addMutation, builder, calls, payloadType, type ResultOf } from './builder.ts';
+import { addMutation, builder, calls, fieldsOf, payloadType, type ResultOf } from './builder.ts';
 import { connectionOf, connectionType, edgeField, listInput, pageArgs } from './connection.ts';
 import { Node } from './node.ts';
 
@@ -24,23 +23,19 @@ export const Scope = builder.enumType('Scope', {
   ) as Record<string, { value: (typeof scopes)[number]; description: string }>,
 });
 
-const described = descriptionsOf(apiKeyShape);
-
 const ApiKey = builder.objectRef<ApiKeyShape | NewApiKey>('ApiKey').implement({
   description: 'A credential for programs that call the service.',
   interfaces: [Node],
   fields: (t) => ({
-    name: t.exposeString('name', { description: described.name }),
-    prefix: t.exposeString('prefix', { description: described.prefix }),
-    scopes: t.expose('scopes', { type: [Scope], description: described.scopes }),
-    expiresAt: t.expose('expiresAt', { type: 'DateTime', nullable: true, description: described.expiresAt }),
-    lastUsedAt: t.expose('lastUsedAt', {
-      type: 'DateTime',
-      nullable: true,
-      description: described.lastUsedAt,
+    ...fieldsOf(t, apiKeyShape, {
+      name: 'String',
+      prefix: 'String',
+      scopes: [Scope],
+      expiresAt: 'DateTime',
+      lastUsedAt: 'DateTime',
+      createdAt: 'DateTime',
+      revokedAt: 'DateTime',
     }),
-    createdAt: t.expose('createdAt', { type: 'DateTime', description: described.createdAt }),
-    revokedAt: t.expose('revokedAt', { type: 'DateTime', nullable: true, description: described.revokedAt }),
     secret: t.string({
       nullable: true,
       description: 'The secret itself: returned once, by `createApiKey`, and null afterwards.',

@@ -1,4 +1,11 @@
-import SchemaBuilder, { type FieldMap, type InputRef, type ObjectRef } from '@pothos/core';
+import SchemaBuilder, {
+  type FieldMap,
+  type InputRef,
+  type ObjectRef,
+  type ShapeFromTypeParam,
+  type TypeParam,
+} from '@pothos/core';
+import { fieldIn, type ObjectShape } from '../domain/descriptions.ts';
 import type { MetadataPatch } from '../domain/metadata.ts';
 import type { Operation } from '../domain/operation.ts';
 import type { Timestamp } from '../domain/time.ts';
@@ -33,6 +40,35 @@ export function calls(operation: { readonly name: string }): { operation: string
 
 /** What an operation of the domain returns. */
 export type ResultOf<Called extends Pick<Operation<never>, 'run'>> = Awaited<ReturnType<Called['run']>>;
+
+/** Types of fields, without those that cannot show what an object has under their names. */
+type Fitting<Shown, Types> = {
+  readonly [Name in keyof Types]: Name extends keyof Shown
+    ? Shown[Name] extends ShapeFromTypeParam<SchemaTypes, Types[Name] & TypeParam<SchemaTypes>, true>
+      ? Types[Name]
+      : never
+    : never;
+};
+
+/**
+ * Fields of an object that are those of a shape of the domain: they are described as it says, and nullable where it is.
+ * @param types the type of each
+ */
+export function fieldsOf<
+  Shown extends object,
+  Shape extends ObjectShape,
+  const Types extends { readonly [Name in keyof Shape['shape']]?: TypeParam<SchemaTypes> },
+>(
+  t: PothosSchemaTypes.ObjectFieldBuilder<SchemaTypes, Shown>,
+  shape: Shape,
+  types: Types & Fitting<Shown, Types>,
+): FieldMap {
+  const fields = Object.entries(types).map(([name, type]) => {
+    const options = { type, ...fieldIn(shape, name) };
+    return [name, t.expose(name as never, options as never)];
+  });
+  return Object.fromEntries(fields);
+}
 
 /** Defines the payload type of a mutation: its own fields, and the end of the event log after the change. */
 export function payloadType<Result extends { readonly eventCursor: string }>(

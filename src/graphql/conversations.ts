@@ -15,7 +15,7 @@ import {
   listConversations,
   updateConversation,
 } from '../domain/conversations.ts';
-import { descriptionsOf } from '../domain/descriptions.ts';
+import { descriptionOf } from '../domain/descriptions.ts';
 import { notFound } from '../domain/errors.ts';
 import { tagsRule } from '../domain/tags.ts';
 import {
@@ -23,6 +23,7 @@ import {
   builder,
   calls,
   expectedVersionDescription,
+  fieldsOf,
   payloadType,
   type ResultOf,
   type SchemaTypes,
@@ -49,28 +50,16 @@ const ConversationSort = builder.enumType('ConversationSort', {
   } as const,
 });
 
-const described = descriptionsOf(conversationShape);
-const visitorDescriptions = descriptionsOf(visitorShape);
-
 export const VisitorType = builder.objectRef<Visitor>('Visitor').implement({
   description:
     'The visitor of a conversation, as the client described it. Not an entity: its `id` is that of the client’s system, so a cache must not merge visitors by it.',
-  fields: (t) => ({
-    id: t.exposeString('id', { nullable: true, description: visitorDescriptions.id }),
-    name: t.exposeString('name', { nullable: true, description: visitorDescriptions.name }),
-    email: t.exposeString('email', { nullable: true, description: visitorDescriptions.email }),
-  }),
+  fields: (t) => fieldsOf(t, visitorShape, { id: 'String', name: 'String', email: 'String' }),
 });
-
-const assigneeDescriptions = descriptionsOf(assigneeShape);
 
 const AssigneeType = builder.objectRef<Assignee>('Assignee').implement({
   description:
     'The agent who has a conversation. Not an entity: its `id` is that of the client’s system, so a cache must not merge assignees by it.',
-  fields: (t) => ({
-    id: t.exposeString('id', { nullable: true, description: assigneeDescriptions.id }),
-    name: t.exposeString('name', { nullable: true, description: assigneeDescriptions.name }),
-  }),
+  fields: (t) => fieldsOf(t, assigneeShape, { id: 'String', name: 'String' }),
 });
 
 export const Conversation = builder.objectRef<ConversationShape>('Conversation');
@@ -79,42 +68,24 @@ export const ConversationSnapshot = builder.objectRef<ConversationShape>('Conver
 /** What a conversation and a snapshot of it have in common. */
 const stateFields = (t: PothosSchemaTypes.ObjectFieldBuilder<SchemaTypes, ConversationShape>) => ({
   status: t.expose('status', { type: ConversationStatus, description: 'The status of the conversation.' }),
-  subject: t.exposeString('subject', { nullable: true, description: described.subject }),
-  visitor: t.expose('visitor', {
-    type: VisitorType,
-    nullable: true,
-    description: described.visitor,
+  ...fieldsOf(t, conversationShape, {
+    subject: 'String',
+    visitor: VisitorType,
+    externalId: 'String',
+    assignee: AssigneeType,
+    metadata: 'Metadata',
+    messageCount: 'Int',
+    lastActivityAt: 'DateTime',
+    firstResponseAt: 'DateTime',
+    closedAt: 'DateTime',
+    version: 'Int',
+    createdAt: 'DateTime',
+    updatedAt: 'DateTime',
   }),
-  externalId: t.exposeString('externalId', {
-    nullable: true,
-    description: described.externalId,
-  }),
-  assignee: t.expose('assignee', { type: AssigneeType, nullable: true, description: described.assignee }),
   tags: t.stringList({
-    description: described.tags,
+    description: descriptionOf(conversationShape.shape.tags),
     resolve: ({ tags }) => [...(tags ?? [])], // a result kept for repeated requests may be older than tags
   }),
-  metadata: t.expose('metadata', { type: 'Metadata', description: described.metadata }),
-  messageCount: t.exposeInt('messageCount', { description: described.messageCount }),
-  lastActivityAt: t.expose('lastActivityAt', {
-    type: 'DateTime',
-    description: described.lastActivityAt,
-  }),
-  firstResponseAt: t.expose('firstResponseAt', {
-    type: 'DateTime',
-    nullable: true,
-    description: described.firstResponseAt,
-  }),
-  closedAt: t.expose('closedAt', {
-    type: 'DateTime',
-    nullable: true,
-    description: described.closedAt,
-  }),
-  version: t.exposeInt('version', {
-    description: described.version,
-  }),
-  createdAt: t.expose('createdAt', { type: 'DateTime', description: described.createdAt }),
-  updatedAt: t.expose('updatedAt', { type: 'DateTime', description: described.updatedAt }),
 });
 
 Conversation.implement({ description: 'A conversation with a visitor.', interfaces: [Node], fields: stateFields });

@@ -13,11 +13,11 @@ import {
   type Delivery as DeliveryShape,
   deliveryShape,
 } from '../domain/delivery-record.ts';
-import { descriptionOf, descriptionsOf } from '../domain/descriptions.ts';
+import { descriptionOf } from '../domain/descriptions.ts';
 import { idempotencyKeyDescription } from '../domain/idempotency.ts';
 import { parseInput } from '../domain/operation.ts';
 import { decodeCursor, encodeCursor, newestFirstCursor } from '../domain/paging.ts';
-import { addMutation, builder, calls, payloadType, type ResultOf, type SchemaTypes } from './builder.ts';
+import { addMutation, builder, calls, fieldsOf, payloadType, type ResultOf, type SchemaTypes } from './builder.ts';
 import { type Connection, connectionOf, connectionType, edgeField, listInput, pageArgs } from './connection.ts';
 import type { OperationContext } from './context.ts';
 import { EventTypeEnum } from './events.ts';
@@ -48,45 +48,37 @@ const AttemptTrigger = builder.enumType('AttemptTrigger', {
   } as const,
 });
 
-const attemptDescriptions = descriptionsOf(attemptShape);
-
 const Attempt = builder.objectRef<AttemptShape>('Attempt').implement({
   description: descriptionOf(attemptShape),
-  fields: (t) => ({
-    id: t.exposeID('id', { description: attemptDescriptions.id }),
-    startedAt: t.expose('startedAt', { type: 'DateTime', description: attemptDescriptions.startedAt }),
-    durationMs: t.exposeInt('durationMs', { description: attemptDescriptions.durationMs }),
-    trigger: t.expose('trigger', { type: AttemptTrigger, description: attemptDescriptions.trigger }),
-    responseStatus: t.exposeInt('responseStatus', { nullable: true, description: attemptDescriptions.responseStatus }),
-    responseBody: t.exposeString('responseBody', {
-      nullable: true,
-      description: attemptDescriptions.responseBody,
+  fields: (t) =>
+    fieldsOf(t, attemptShape, {
+      id: 'ID',
+      startedAt: 'DateTime',
+      durationMs: 'Int',
+      trigger: AttemptTrigger,
+      responseStatus: 'Int',
+      responseBody: 'String',
+      error: 'String',
     }),
-    error: t.exposeString('error', { nullable: true, description: attemptDescriptions.error }),
-  }),
 });
 
 const { Connection: AttemptConnection } = connectionType('Attempt', Attempt);
-
-const described = descriptionsOf(deliveryShape);
 
 const Delivery = builder.objectRef<DeliveryShape>('Delivery').implement({
   description: descriptionOf(deliveryShape),
   interfaces: [Node],
   fields: (t) => ({
-    webhookId: t.exposeID('webhookId', { description: described.webhookId }),
-    eventId: t.exposeID('eventId', { description: described.eventId }),
-    eventType: t.expose('eventType', { type: EventTypeEnum, description: described.eventType }),
-    test: t.exposeBoolean('test', { description: described.test }),
-    status: t.expose('status', { type: DeliveryStatus, description: 'The status of the delivery.' }),
-    attemptCount: t.exposeInt('attemptCount', { description: described.attemptCount }),
-    nextAttemptAt: t.expose('nextAttemptAt', {
-      type: 'DateTime',
-      nullable: true,
-      description: described.nextAttemptAt,
+    ...fieldsOf(t, deliveryShape, {
+      webhookId: 'ID',
+      eventId: 'ID',
+      eventType: EventTypeEnum,
+      test: 'Boolean',
+      attemptCount: 'Int',
+      nextAttemptAt: 'DateTime',
+      createdAt: 'DateTime',
+      completedAt: 'DateTime',
     }),
-    createdAt: t.expose('createdAt', { type: 'DateTime', description: described.createdAt }),
-    completedAt: t.expose('completedAt', { type: 'DateTime', nullable: true, description: described.completedAt }),
+    status: t.expose('status', { type: DeliveryStatus, description: 'The status of the delivery.' }),
     webhook: t.field({
       type: Webhook,
       nullable: true,

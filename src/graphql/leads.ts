@@ -1,4 +1,3 @@
-import { descriptionsOf } from '../domain/descriptions.ts';
 import { idempotencyKeyDescription } from '../domain/idempotency.ts';
 import {
   type CapturedLead,
@@ -9,27 +8,24 @@ import {
   listLeads,
 } from '../domain/leads.ts';
 import { newestFirstCursor } from '../domain/paging.ts';
-import { addMutation, builder, calls, payloadType } from './builder.ts';
+import { addMutation, builder, calls, fieldsOf, payloadType } from './builder.ts';
 import { connectionOf, connectionType, edgeField, listInput, pageArgs } from './connection.ts';
 import { Conversation } from './conversations.ts';
 import { Node } from './node.ts';
-
-const described = descriptionsOf(leadShape);
 
 export const Lead = builder.objectRef<LeadShape>('Lead').implement({
   description: 'Contact details left by a visitor. A lead never changes.',
   interfaces: [Node],
   fields: (t) => ({
-    conversationId: t.exposeID('conversationId', {
-      nullable: true,
-      description: described.conversationId,
+    ...fieldsOf(t, leadShape, {
+      conversationId: 'ID',
+      name: 'String',
+      email: 'String',
+      phone: 'String',
+      company: 'String',
+      metadata: 'Metadata',
+      createdAt: 'DateTime',
     }),
-    name: t.exposeString('name', { nullable: true, description: described.name }),
-    email: t.exposeString('email', { nullable: true, description: described.email }),
-    phone: t.exposeString('phone', { nullable: true, description: described.phone }),
-    company: t.exposeString('company', { nullable: true, description: described.company }),
-    metadata: t.expose('metadata', { type: 'Metadata', description: described.metadata }),
-    createdAt: t.expose('createdAt', { type: 'DateTime', description: described.createdAt }),
     conversation: t.field({
       type: Conversation,
       nullable: true,

@@ -29,6 +29,7 @@ import {
   builder,
   calls,
   expectedVersionDescription,
+  fieldsOf,
   payloadType,
   type ResultOf,
   withoutNulls,
@@ -53,15 +54,11 @@ export const Sender = builder.enumType('Sender', {
 
 const described = descriptionsOf(messageShape);
 const conversationDescriptions = descriptionsOf(conversationShape);
-const authorDescriptions = descriptionsOf(authorShape);
 
 const MessageAuthor = builder.objectRef<Author>('MessageAuthor').implement({
   description:
     'The agent or bot that wrote a message. Not an entity: its `id` is that of the client’s system, so a cache must not merge authors by it.',
-  fields: (t) => ({
-    id: t.exposeString('id', { nullable: true, description: authorDescriptions.id }),
-    name: t.exposeString('name', { nullable: true, description: authorDescriptions.name }),
-  }),
+  fields: (t) => fieldsOf(t, authorShape, { id: 'String', name: 'String' }),
 });
 
 /** A message, or what a conversation holds of its last one: of that, the rest is loaded only if it is asked for. */
@@ -87,9 +84,13 @@ MessageType.implement({
   description: 'A message in a conversation. Messages never change.',
   interfaces: [Node],
   fields: (t) => ({
-    conversationId: t.exposeID('conversationId', { description: described.conversationId }),
-    sequence: t.exposeInt('sequence', { description: described.sequence }),
-    sender: t.expose('sender', { type: Sender, description: described.sender }),
+    ...fieldsOf(t, messageShape, {
+      conversationId: 'ID',
+      sequence: 'Int',
+      sender: Sender,
+      author: MessageAuthor,
+      createdAt: 'DateTime',
+    }),
     content: t.string({
       description: described.content,
       extensions: longText,
@@ -99,10 +100,8 @@ MessageType.implement({
       description: descriptionsOf(lastMessageShape).preview,
       resolve: (message) => ('preview' in message ? message.preview : previewOf(message.content)),
     }),
-    author: t.expose('author', { type: MessageAuthor, nullable: true, description: described.author }),
     clientId: t.string({ nullable: true, description: described.clientId, resolve: fromWhole('clientId') }),
     metadata: t.field({ type: 'Metadata', description: described.metadata, resolve: fromWhole('metadata') }),
-    createdAt: t.expose('createdAt', { type: 'DateTime', description: described.createdAt }),
     conversation: t.field({
       type: Conversation,
       nullable: true,

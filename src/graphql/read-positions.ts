@@ -1,6 +1,6 @@
 import type { Conversation as ConversationShape } from '../domain/conversation-record.ts';
 import type { ListedConversation } from '../domain/conversations.ts';
-import { descriptionOf, descriptionsOf } from '../domain/descriptions.ts';
+import { descriptionOf } from '../domain/descriptions.ts';
 import { type Fault, validationFailed } from '../domain/errors.ts';
 import { valueFaults } from '../domain/operation.ts';
 import {
@@ -11,20 +11,14 @@ import {
   readPositionShape,
 } from '../domain/read-position-record.ts';
 import { type MarkedRead, markRead, positionsUpTo } from '../domain/read-positions.ts';
-import { addMutation, builder, payloadType } from './builder.ts';
+import { addMutation, builder, fieldsOf, payloadType } from './builder.ts';
 import { besideDescription, Conversation, conversationBeside } from './conversations.ts';
 import type { Loaders } from './loaders.ts';
 import { listOfAtMost } from './measure.ts';
 
-const described = descriptionsOf(readPositionShape);
-
 export const ReadPosition = builder.objectRef<ReadPositionShape>('ReadPosition').implement({
   description: descriptionOf(readPositionShape),
-  fields: (t) => ({
-    reader: t.exposeString('reader', { description: described.reader }),
-    sequence: t.exposeInt('sequence', { description: described.sequence }),
-    readAt: t.expose('readAt', { type: 'DateTime', description: described.readAt }),
-  }),
+  fields: (t) => fieldsOf(t, readPositionShape, { reader: 'String', sequence: 'Int', readAt: 'DateTime' }),
 });
 
 /** Those that an operation has answered with the conversation, else those of now. */

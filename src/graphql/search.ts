@@ -1,4 +1,4 @@
-import { descriptionOf, descriptionsOf } from '../domain/descriptions.ts';
+import { descriptionOf } from '../domain/descriptions.ts';
 import {
   type ExcerptPart,
   excerptPartShape,
@@ -7,32 +7,24 @@ import {
   search,
   searchResultShape,
 } from '../domain/search.ts';
-import { builder, calls } from './builder.ts';
+import { builder, calls, fieldsOf } from './builder.ts';
 import { type Connection, connectionType, filteredInput, forwards, pageArgs, totalFor } from './connection.ts';
 import { Conversation, ConversationStatus } from './conversations.ts';
 import { listOfAtMost } from './measure.ts';
 import { MessageType } from './messages.ts';
 
-const partDescriptions = descriptionsOf(excerptPartShape);
-
 const ExcerptPartType = builder.objectRef<ExcerptPart>('ExcerptPart').implement({
   description: descriptionOf(excerptPartShape),
-  fields: (t) => ({
-    text: t.exposeString('text', { description: partDescriptions.text }),
-    match: t.exposeBoolean('match', { description: partDescriptions.match }),
-  }),
+  fields: (t) => fieldsOf(t, excerptPartShape, { text: 'String', match: 'Boolean' }),
 });
-
-const described = descriptionsOf(searchResultShape);
 
 const SearchResult = builder.objectRef<SearchResultShape>('SearchResult').implement({
   description: descriptionOf(searchResultShape),
   fields: (t) => ({
-    conversation: t.expose('conversation', { type: Conversation, description: described.conversation }),
-    message: t.expose('message', { type: MessageType, nullable: true, description: described.message }),
+    ...fieldsOf(t, searchResultShape, { conversation: Conversation, message: MessageType }),
     excerpt: t.expose('excerpt', {
       type: [ExcerptPartType],
-      description: described.excerpt,
+      description: descriptionOf(searchResultShape.shape.excerpt),
       extensions: listOfAtMost(maxExcerptParts),
     }),
   }),

@@ -1,25 +1,23 @@
-import { descriptionsOf } from '../domain/descriptions.ts';
 import { createToken, type NewToken, newTokenShape } from '../domain/tokens.ts';
 import { Scope } from './api-keys.ts';
-import { addMutation, builder, payloadType, type ResultOf } from './builder.ts';
+import { addMutation, builder, fieldsOf, payloadType, type ResultOf } from './builder.ts';
 import { VisitorInput, VisitorType } from './conversations.ts';
 import { Sender } from './messages.ts';
-
-const described = descriptionsOf(newTokenShape);
 
 const Token = builder.objectRef<NewToken>('Token').implement({
   description:
     'A short-lived credential for a browser page. It is returned only once, and becomes invalid with its API key.',
-  fields: (t) => ({
-    token: t.exposeString('token', { description: described.token }),
-    expiresAt: t.expose('expiresAt', { type: 'DateTime', description: described.expiresAt }),
-    scopes: t.expose('scopes', { type: [Scope], description: described.scopes }),
-    conversationId: t.exposeID('conversationId', { nullable: true, description: described.conversationId }),
-    visitor: t.expose('visitor', { type: VisitorType, nullable: true, description: described.visitor }),
-    sender: t.expose('sender', { type: Sender, nullable: true, description: described.sender }),
-    requestsPerHour: t.exposeInt('requestsPerHour', { nullable: true, description: described.requestsPerHour }),
-    trustedDocumentsOnly: t.exposeBoolean('trustedDocumentsOnly', { description: described.trustedDocumentsOnly }),
-  }),
+  fields: (t) =>
+    fieldsOf(t, newTokenShape, {
+      token: 'String',
+      expiresAt: 'DateTime',
+      scopes: [Scope],
+      conversationId: 'ID',
+      visitor: VisitorType,
+      sender: Sender,
+      requestsPerHour: 'Int',
+      trustedDocumentsOnly: 'Boolean',
+    }),
 });
 
 const CreateTokenInput = builder.inputType('CreateTokenInput', {

@@ -1,4 +1,3 @@
-import { descriptionsOf } from '../domain/descriptions.ts';
 import { defaultEventTypes } from '../domain/event-types.ts';
 import { idempotencyKeyDescription } from '../domain/idempotency.ts';
 import { newestFirstCursor } from '../domain/paging.ts';
@@ -12,7 +11,7 @@ import {
   rotateWebhookSecret,
   updateWebhook,
 } from '../domain/webhooks.ts';
-import { addMutation, builder, calls, payloadType, type ResultOf, type SchemaTypes } from './builder.ts';
+import { addMutation, builder, calls, fieldsOf, payloadType, type ResultOf, type SchemaTypes } from './builder.ts';
 import { connectionOf, connectionType, edgeField, listInput, pageArgs } from './connection.ts';
 import { EventTypeEnum, inCapitals } from './events.ts';
 import { Node } from './node.ts';
@@ -26,23 +25,19 @@ const WebhookDisabledReason = builder.enumType('WebhookDisabledReason', {
   } as const,
 });
 
-const described = descriptionsOf(webhookShape);
-
 export const Webhook = builder.objectRef<WebhookShape | WebhookWithSecret>('Webhook').implement({
   description: 'A URL that events are sent to, signed according to Standard Webhooks.',
   interfaces: [Node],
   fields: (t) => ({
-    url: t.exposeString('url', { description: described.url }),
-    events: t.expose('events', { type: [EventTypeEnum], description: described.events }),
-    description: t.exposeString('description', { nullable: true, description: described.description }),
-    enabled: t.exposeBoolean('enabled', { description: described.enabled }),
-    disabledReason: t.expose('disabledReason', {
-      type: WebhookDisabledReason,
-      nullable: true,
-      description: described.disabledReason,
+    ...fieldsOf(t, webhookShape, {
+      url: 'String',
+      events: [EventTypeEnum],
+      description: 'String',
+      enabled: 'Boolean',
+      disabledReason: WebhookDisabledReason,
+      createdAt: 'DateTime',
+      updatedAt: 'DateTime',
     }),
-    createdAt: t.expose('createdAt', { type: 'DateTime', description: described.createdAt }),
-    updatedAt: t.expose('updatedAt', { type: 'DateTime', description: described.updatedAt }),
     secret: t.string({
       nullable: true,
       description:

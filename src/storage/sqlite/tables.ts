@@ -19,8 +19,9 @@ import type { ReadPositionRow } from '../rows/read-positions.ts';
 import type { Json } from '../rows/values.ts';
 import type { WebhookRow } from '../rows/webhooks.ts';
 
-// The types of the columns are those of the rows as SQLite returns them. Times are epoch milliseconds. Ids contain the time of their creation and sort by it, so an index on (account, id)
-// serves to find a row, to isolate accounts, and to list by creation.
+// The types of the columns are those of the rows as SQLite returns them. Times are epoch milliseconds. Ids contain the time
+// of their creation and sort by it, so an index on (account, id) serves to find a row, to isolate accounts, and to list by
+// creation.
 //
 // conversation_tags, messages, read_positions, unread_conversations, rate_windows, analytics_counters,
 // analytics_histograms, search_texts and search_partitions are WITHOUT ROWID, which drizzle cannot express: their rows are
@@ -46,13 +47,16 @@ export const accounts = sqliteTable('accounts', {
   createdAt: integer('created_at').notNull(),
 });
 
+const ofAccount = () =>
+  text('account_id')
+    .notNull()
+    .references(() => accounts.id);
+
 /** The origins whose pages may call with tokens of an account. */
 export const accountOrigins = sqliteTable(
   'account_origins',
   {
-    accountId: text('account_id')
-      .notNull()
-      .references(() => accounts.id),
+    accountId: ofAccount(),
     origin: text().notNull(),
   },
   (table) => [
@@ -79,9 +83,7 @@ export const apiKeys = sqliteTable(
   'api_keys',
   {
     id: text().primaryKey(),
-    accountId: text('account_id')
-      .notNull()
-      .references(() => accounts.id),
+    accountId: ofAccount(),
     name: text().notNull(),
     prefix: text().notNull(),
     secretHash: blob('secret_hash', { mode: 'buffer' }).notNull(),
@@ -108,9 +110,7 @@ export const signIns = sqliteTable(
   'sign_ins',
   {
     secretHash: blob('secret_hash', { mode: 'buffer' }).$type<Uint8Array>().primaryKey(),
-    accountId: text('account_id')
-      .notNull()
-      .references(() => accounts.id),
+    accountId: ofAccount(),
     keyId: text('key_id')
       .notNull()
       .references(() => apiKeys.id, { onDelete: 'cascade' }),
@@ -189,9 +189,7 @@ export const conversations = sqliteTable(
 export const conversationTags = sqliteTable(
   'conversation_tags',
   {
-    accountId: text('account_id')
-      .notNull()
-      .references(() => accounts.id),
+    accountId: ofAccount(),
     tag: text().notNull(),
     conversationId: text('conversation_id').notNull(),
   },
@@ -260,9 +258,7 @@ export const unreadConversations = sqliteTable(
 export const events = sqliteTable(
   'events',
   {
-    accountId: text('account_id')
-      .notNull()
-      .references(() => accounts.id),
+    accountId: ofAccount(),
     sequence: integer().notNull(),
     id: text().notNull(),
     type: text().$type<EventType>().notNull(),
@@ -289,9 +285,7 @@ export const leads = sqliteTable(
   'leads',
   {
     id: text().notNull(),
-    accountId: text('account_id')
-      .notNull()
-      .references(() => accounts.id),
+    accountId: ofAccount(),
     conversationId: text('conversation_id'),
     name: text(),
     email: text(),
@@ -319,9 +313,7 @@ export const leads = sqliteTable(
 export const erasing = sqliteTable(
   'erasing',
   {
-    accountId: text('account_id')
-      .notNull()
-      .references(() => accounts.id),
+    accountId: ofAccount(),
     conversationId: text('conversation_id').notNull(),
     conversationKey: integer('conversation_key').notNull(),
     /** Events up to this one are erased. */
@@ -335,9 +327,7 @@ export const searchAccounts = sqliteTable(
   'search_accounts',
   {
     key: integer().primaryKey(),
-    accountId: text('account_id')
-      .notNull()
-      .references(() => accounts.id),
+    accountId: ofAccount(),
   },
   (table) => [uniqueIndex('search_accounts_by_id').on(table.accountId)],
 );
@@ -381,9 +371,7 @@ export const searchPartitions = sqliteTable(
 export const analyticsCounters = sqliteTable(
   'analytics_counters',
   {
-    accountId: text('account_id')
-      .notNull()
-      .references(() => accounts.id),
+    accountId: ofAccount(),
     quarter: integer().notNull(),
     conversationsStarted: integer('conversations_started').notNull(),
     conversationsClosed: integer('conversations_closed').notNull(),
@@ -405,9 +393,7 @@ export const analyticsCounters = sqliteTable(
 export const analyticsHistograms = sqliteTable(
   'analytics_histograms',
   {
-    accountId: text('account_id')
-      .notNull()
-      .references(() => accounts.id),
+    accountId: ofAccount(),
     name: text().$type<'firstResponses' | 'resolutions'>().notNull(),
     /** The length of the span in quarter hours. */
     width: integer().notNull(),
@@ -447,9 +433,7 @@ export const webhooks = sqliteTable(
     /** A short key for deliveries to refer to. */
     key: integer().primaryKey(),
     id: text().notNull(),
-    accountId: text('account_id')
-      .notNull()
-      .references(() => accounts.id),
+    accountId: ofAccount(),
     url: text().notNull(),
     events: text().$type<Json<readonly EventType[]>>().notNull(),
     description: text(),
@@ -536,9 +520,7 @@ export const attempts = sqliteTable(
 export const trustedDocuments = sqliteTable(
   'trusted_documents',
   {
-    accountId: text('account_id')
-      .notNull()
-      .references(() => accounts.id),
+    accountId: ofAccount(),
     number: integer().notNull(),
     id: text().notNull(),
     text: text().notNull(),
@@ -558,9 +540,7 @@ export const trustedDocuments = sqliteTable(
 export const idempotencyRecords = sqliteTable(
   'kept_results',
   {
-    accountId: text('account_id')
-      .notNull()
-      .references(() => accounts.id),
+    accountId: ofAccount(),
     idempotencyKey: text('idempotency_key').notNull(),
     fingerprint: blob({ mode: 'buffer' }).$type<Uint8Array>().notNull(),
     /** JSON; null once it has been erased. */

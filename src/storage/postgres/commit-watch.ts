@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import type { Touched } from '../../domain/storage-port.ts';
+import { Touches } from '../touches.ts';
 import type { Client, Queries } from './connections.ts';
 
 type Listener = (touched?: Touched) => void;
@@ -14,43 +15,6 @@ const maxPayloadBytes = 7_900;
  * be seen within half a second, and reading them takes time, too.
  */
 const pollMs = 400;
-
-/** What a transaction has touched that somebody may wait for. */
-export class Touches {
-  readonly accountIds = new Set<string>();
-  readonly webhooks = new Map<string, string>();
-  #hasTouchedAll = false;
-
-  /** It has appended to an account's log. */
-  grew(accountId: string): void {
-    this.accountIds.add(accountId);
-  }
-
-  /** It has written a delivery to a webhook that may be due. */
-  becameDue(accountId: string, webhookId: string): void {
-    this.webhooks.set(webhookId, accountId);
-  }
-
-  /** It has revoked a credential, or hidden what is being erased: every listener has to look what it holds. */
-  touchedAll(): void {
-    this.#hasTouchedAll = true;
-  }
-
-  get isEmpty(): boolean {
-    return !this.#hasTouchedAll && this.accountIds.size + this.webhooks.size === 0;
-  }
-
-  /** What to tell; undefined if it concerns everybody. */
-  get told(): Touched | undefined {
-    return this.#hasTouchedAll ? undefined : this;
-  }
-
-  add(others: Touched | undefined): void {
-    if (others === undefined) this.#hasTouchedAll = true;
-    for (const accountId of others?.accountIds ?? []) this.accountIds.add(accountId);
-    for (const [webhookId, accountId] of others?.webhooks ?? []) this.webhooks.set(webhookId, accountId);
-  }
-}
 
 /** A notification as it is sent. */
 interface Notice {

@@ -1,5 +1,5 @@
 import { unavailable } from '../errors.ts';
-import { Touches } from './commit-watch.ts';
+import { Touches } from '../touches.ts';
 import {
   type Answer,
   Connection,

@@ -1,7 +1,7 @@
 import { DomainError } from '../../domain/errors.ts';
 import { MovingAverage } from '../../runtime/moving-average.ts';
 import { backOff, unavailable } from '../errors.ts';
-import type { Touches } from './commit-watch.ts';
+import type { Touches } from '../touches.ts';
 import { asDomainError, isConflict } from './errors.ts';
 import type { Session } from './session.ts';
 import { WorkScope } from './work-scope.ts';

@@ -1,4 +1,5 @@
 import type { Touched } from '../../domain/storage-port.ts';
+import { Touches } from '../touches.ts';
 import { isBusy } from './errors.ts';
 import type { Connection } from './open.ts';
 
@@ -12,15 +13,12 @@ const pollMs = 20;
  * writing connection, which its own commits do not change.
  */
 export class CommitWatch {
+  /** What the current group has touched. */
+  touches = new Touches();
   readonly #connection: Connection;
   readonly #emptyLog: () => void;
   readonly #erasureCount: { get(): unknown };
   readonly #listeners = new Set<Listener>();
-  /** What the current group has touched: accounts with new events, and webhooks that may have deliveries due. */
-  #grown = new Set<string>();
-  #due = new Map<string, string>();
-  /** Whether it has changed something that every listener has to look for, whatever it follows. */
-  #hasTouchedAll = false;
   #hasErased = false;
   /** The number of erasures when those of other processes were last looked for. */
   #erasures: unknown;
@@ -56,21 +54,6 @@ export class CommitWatch {
     };
   }
 
-  /** A transaction has appended to an account's log. */
-  readonly grew = (accountId: string): void => {
-    this.#grown.add(accountId);
-  };
-
-  /** A transaction has written a delivery to a webhook that may be due. */
-  readonly becameDue = (accountId: string, webhookId: string): void => {
-    this.#due.set(webhookId, accountId);
-  };
-
-  /** A transaction has revoked a credential, or hidden what is being erased: every listener has to look what it holds. */
-  readonly touchedAll = (): void => {
-    this.#hasTouchedAll = true;
-  };
-
   /** A transaction has deleted the last rows of something, of which the write-ahead log may still hold copies. */
   readonly erased = (): void => {
     this.#hasErased = true;
@@ -78,14 +61,11 @@ export class CommitWatch {
 
   /** The group was committed, or rolled back: a superfluous notification does no harm. */
   readonly committed = (): void => {
-    const [accountIds, webhooks, touchedAll] = [this.#grown, this.#due, this.#hasTouchedAll];
-    if (accountIds.size > 0) this.#grown = new Set();
-    if (webhooks.size > 0) this.#due = new Map();
-    this.#hasTouchedAll = false;
+    const { touches } = this;
+    if (!touches.isEmpty) this.touches = new Touches();
     if (this.#hasErased) this.#emptyLog();
     this.#hasErased = false;
-    if (touchedAll) this.#notify(undefined);
-    else if (accountIds.size + webhooks.size > 0) this.#notify({ accountIds, webhooks });
+    if (!touches.isEmpty) this.#notify(touches.told);
   };
 
   close(): void {

@@ -139,18 +139,21 @@ function readsOn(db: Statements, busyTimeoutMs: number): Reads {
 }
 
 function transactionsOn(db: Statements, watch: CommitWatch, onWaiting: () => void): (scope: WorkScope) => Transaction {
+  const touchedAll = () => watch.touches.touchedAll();
+  const onAppend = (accountId: string) => watch.touches.grew(accountId);
+  const onDue = (accountId: string, webhookId: string) => watch.touches.becameDue(accountId, webhookId);
   const accounts = scoped({ ...accountReads(db), ...accountWrites(db) }, db.connection);
-  const apiKeys = scoped({ ...apiKeyReads(db), ...apiKeyWrites(db, watch.touchedAll) }, db.connection);
+  const apiKeys = scoped({ ...apiKeyReads(db), ...apiKeyWrites(db, touchedAll) }, db.connection);
   const signIns = scoped({ ...signInReads(db), ...signInWrites(db) }, db.connection);
   const texts = textWrites(db, onWaiting);
-  const hooks = { onHide: watch.touchedAll, onGone: watch.erased };
+  const hooks = { onHide: touchedAll, onGone: watch.erased };
   const conversations = scoped({ ...conversationReads(db), ...conversationWrites(db, texts, hooks) }, db.connection);
   const messages = scoped({ ...messageReads(db), ...messageWrites(db, texts) }, db.connection);
   const readPositions = scoped({ ...readPositionReads(db), ...readPositionWrites(db) }, db.connection);
-  const events = scoped({ ...eventReads(db), ...eventWrites(db, watch.grew) }, db.connection);
+  const events = scoped({ ...eventReads(db), ...eventWrites(db, onAppend) }, db.connection);
   const leads = scoped({ ...leadReads(db), ...leadWrites(db) }, db.connection);
-  const webhooks = scoped({ ...webhookReads(db), ...webhookWrites(db, watch.becameDue) }, db.connection);
-  const deliveries = scoped({ ...deliveryReads(db), ...deliveryWrites(db, watch.becameDue) }, db.connection);
+  const webhooks = scoped({ ...webhookReads(db), ...webhookWrites(db, onDue) }, db.connection);
+  const deliveries = scoped({ ...deliveryReads(db), ...deliveryWrites(db, onDue) }, db.connection);
   const documents = scoped({ ...documentReads(db), ...documentWrites(db) }, db.connection);
   const idempotencyRecords = scoped({ ...idempotencyReads(db), ...idempotencyWrites(db) }, db.connection);
   const analytics = scoped(analyticsWrites(db), db.connection);

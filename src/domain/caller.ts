@@ -1,8 +1,7 @@
 import type { Account } from './accounts.ts';
-import type { Assignee } from './conversation-record.ts';
+import type { Assignee, Conversation } from './conversation-record.ts';
 import { DomainError, pointer } from './errors.ts';
-import type { Author, LastMessage, Sender } from './message-record.ts';
-import type { Metadata } from './metadata.ts';
+import type { Author, Message, Sender } from './message-record.ts';
 
 export const scopes = [
   'conversations:read',
@@ -123,27 +122,18 @@ export function withoutId<Agent extends Assignee | Author>(agent: Agent | null):
 }
 
 /** What only some may see. */
-interface Guarded {
-  readonly metadata: Metadata;
-  readonly externalId?: string | null;
-  readonly assignee?: Assignee | null;
-  readonly author?: Author | null;
-  readonly lastMessage?: LastMessage | null;
-  readonly tags?: readonly string[];
-}
+type Guarded = Pick<Message, 'metadata'> &
+  Partial<Pick<Message, 'author'> & Pick<Conversation, 'externalId' | 'assignee' | 'lastMessage' | 'tags'>>;
 
 /** Whether the caller may see this conversation. One that it may not see must look as if it did not exist. */
-export function maySee({ conversationId, visitor }: Caller, conversation: Seen): boolean {
+export function maySee(
+  { conversationId, visitor }: Caller,
+  conversation: Pick<Conversation, 'id' | 'visitor'>,
+): boolean {
   return (
     (conversationId === undefined || conversationId === conversation.id) &&
     (visitor === undefined || visitor.id === conversation.visitor?.id)
   );
-}
-
-/** By what a conversation is seen or not. */
-interface Seen {
-  readonly id: string;
-  readonly visitor: { readonly id: string | null } | null;
 }
 
 /**

@@ -1,16 +1,15 @@
 import * as z from 'zod';
 import { intervals } from './calendar.ts';
-import { textShape } from './shapes.ts';
+import { countShape, textShape } from './shapes.ts';
 import { timeShape } from './time.ts';
 
 // The result of getAnalytics. Its descriptions define each figure, for REST and GraphQL alike.
 
-const count = z.int().min(0);
 const seconds = z.number().min(0).nullable();
 
 export const durationFiguresShape = z
   .object({
-    count: count.describe('Number of durations.').meta({ examples: [3] }),
+    count: countShape('Number of durations.', 3),
     mean: seconds.describe('Exact mean; null if there are none.').meta({ examples: [140.5] }),
     median: seconds.describe('Median; null if there are none.').meta({ examples: [121] }),
     p90: seconds.describe('90th percentile; null if there are none.').meta({ examples: [236] }),
@@ -25,9 +24,9 @@ export type DurationFigures = Readonly<z.output<typeof durationFiguresShape>>;
 
 export const messageCountsShape = z
   .object({
-    agent: count.describe('Messages sent by agents.').meta({ examples: [12] }),
-    visitor: count.describe('Messages sent by visitors.').meta({ examples: [14] }),
-    bot: count.describe('Messages sent by bots.').meta({ examples: [0] }),
+    agent: countShape('Messages sent by agents.', 12),
+    visitor: countShape('Messages sent by visitors.', 14),
+    bot: countShape('Messages sent by bots.', 0),
   })
   .meta({ id: 'MessageCounts', description: 'Number of messages sent, by sender.' });
 
@@ -35,15 +34,14 @@ export const analyticsFiguresShape = z
   .object({
     from: timeShape.describe('Start, inclusive.'),
     to: timeShape.describe('End, exclusive.'),
-    conversationsStarted: count.describe('Number of conversations created.').meta({ examples: [4] }),
-    conversationsClosed: count
-      .describe('Number of closings: a conversation that was reopened and closed again counts twice.')
-      .meta({ examples: [3] }),
-    conversationsReopened: count
-      .describe('Number of reopenings, by request or by a message from the visitor.')
-      .meta({ examples: [1] }),
+    conversationsStarted: countShape('Number of conversations created.', 4),
+    conversationsClosed: countShape(
+      'Number of closings: a conversation that was reopened and closed again counts twice.',
+      3,
+    ),
+    conversationsReopened: countShape('Number of reopenings, by request or by a message from the visitor.', 1),
     messages: messageCountsShape.describe('Number of messages sent, by sender.'),
-    leads: count.describe('Number of leads captured, with or without a conversation.').meta({ examples: [1] }),
+    leads: countShape('Number of leads captured, with or without a conversation.', 1),
     conversionRate: z
       .number()
       .min(0)
@@ -76,8 +74,8 @@ export const periodShape = z.object({
 });
 
 export const openNowShape = z.object({
-  active: count.describe('Conversations being handled.').meta({ examples: [1] }),
-  pending: count.describe('Conversations waiting for an agent.').meta({ examples: [0] }),
+  active: countShape('Conversations being handled.', 1),
+  pending: countShape('Conversations waiting for an agent.', 0),
 });
 
 export const analyticsShape = z

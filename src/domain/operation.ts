@@ -48,7 +48,8 @@ export function deprecationReason({ since, sunset, note }: Deprecation): string 
 /** To `all` who are bound, or only to those bound to a `visitor`. */
 export type OpenTo = 'all' | 'visitor';
 
-interface Definition<Schema extends z.ZodType, Output> {
+/** What is known of an operation without running it. */
+interface Description {
   /** Its name in the documentation (OpenAPI's `operationId`), the logs and the metrics. */
   readonly name: string;
   /** One sentence that says what it does. */
@@ -56,15 +57,19 @@ interface Definition<Schema extends z.ZodType, Output> {
   /** The required scope; `any` if every credential may call it. */
   readonly scope: Scope | 'any';
   /** Which bound callers may call it; by default none. */
-  readonly openToBound?: OpenTo;
+  readonly openToBound?: OpenTo | undefined;
+  /** Its specific errors, in addition to those of any operation. */
+  readonly errors: readonly ErrorCode[];
+  /** Set when clients should stop calling it. */
+  readonly deprecated?: Deprecation | undefined;
+}
+
+interface Definition<Schema extends z.ZodType, Output> extends Description {
   /** Whether only API keys may call it, not tokens. */
   readonly keysOnly?: boolean;
   readonly input: Schema;
-  /** Its specific errors, in addition to those of any operation. */
-  readonly errors: readonly ErrorCode[];
   /** Set if it accepts an idempotency key, which is then part of its input. */
   readonly repeatable?: Repeatable<z.output<Schema>, Output>;
-  readonly deprecated?: Deprecation;
   /**
    * Completes what a caller has given by what its credential says, before it is parsed.
    * @throws FORBIDDEN for what this caller may not give
@@ -79,18 +84,11 @@ interface Definition<Schema extends z.ZodType, Output> {
  * An operation that clients can call through REST or GraphQL. Its rules are implemented here only: authorise, parse,
  * then at most one transaction.
  */
-export interface Operation<Input = unknown, Output = unknown> {
-  readonly name: string;
-  readonly summary: string;
-  readonly scope: Scope | 'any';
-  readonly openToBound: OpenTo | undefined;
+export interface Operation<Input = unknown, Output = unknown> extends Description {
   readonly keysOnly: boolean;
   readonly input: z.ZodType<Input>;
-  readonly errors: readonly ErrorCode[];
   /** Whether its input holds an `idempotencyKey`. */
   readonly repeatable: boolean;
-  /** Set when clients should stop calling it. */
-  readonly deprecated: Deprecation | undefined;
   /** @throws FORBIDDEN naming what the credential lacks */
   authorise(caller: Caller): void;
   /**

@@ -3,10 +3,9 @@ import { type Caller, refuseTrustedOnly, requireScope, type Scope, scopes, unaut
 import { choices } from './choices.ts';
 import { DomainError, notFound, validationFailed } from './errors.ts';
 import { currentEventCursor } from './event-cursor.ts';
-import { type Ids, idInput, idShape } from './ids.ts';
+import { idInput, idShape } from './ids.ts';
 import { type Context, operation } from './operation.ts';
 import { type List, newestFirst, newestFirstInput } from './paging.ts';
-import type { Secrets } from './ports.ts';
 import { nullableTime, textShape } from './shapes.ts';
 import type { Reads, Transaction } from './storage-port.ts';
 import { line } from './text.ts';
@@ -75,7 +74,7 @@ interface PreparedApiKey {
 
 /** Generates a key and its secret, outside of the transaction that stores it. */
 export function prepareApiKey(
-  { ids, secrets, now }: { ids: Ids; secrets: Secrets; now: number },
+  { ids, secrets, now }: Pick<Context, 'ids' | 'secrets' | 'now'>,
   plan: { name: string; scopes: Iterable<Scope>; expiresAtMs?: number | null | undefined },
 ): PreparedApiKey {
   const secret = secrets.generate();

@@ -1,11 +1,11 @@
 import * as z from 'zod';
 import type { StoredConversation } from './conversation-record.ts';
 import { validationFailed } from './errors.ts';
-import type { Ids } from './ids.ts';
 import { initialStatus, newStatuses, requestedStatus, statuses } from './lifecycle.ts';
 import type { Message } from './message-record.ts';
 import { addMessage, messageInput } from './messages.ts';
 import { mergeMetadata, metadataInput, metadataPatchInput, metadataSizeFault } from './metadata.ts';
+import type { Moment } from './operation.ts';
 import { changedTags, tagsInput, tagsRule } from './tags.ts';
 import { line } from './text.ts';
 import { timestamp } from './time.ts';
@@ -85,7 +85,7 @@ type ConversationChanges = z.output<z.ZodObject<typeof conversationChangesInput>
 /** A new conversation, with its first message if one is given. */
 export function newConversation(
   input: ConversationInput,
-  { ids, now }: { ids: Ids; now: number },
+  { ids, now }: Moment,
 ): { conversation: StoredConversation; message?: Message } {
   const at = timestamp(now);
   const empty: StoredConversation = {

@@ -9,9 +9,9 @@ import {
 } from './conversation-record.ts';
 import type { EventType } from './event-types.ts';
 import type { EventData, NewEvent } from './events.ts';
-import type { Ids } from './ids.ts';
 import type { Message } from './message-record.ts';
 import type { Metadata } from './metadata.ts';
+import type { Moment } from './operation.ts';
 import { timestamp } from './time.ts';
 
 // The events of a conversation follow from what it was before an operation and what it is afterwards. So an operation
@@ -72,11 +72,6 @@ function metadataChanges(from: Metadata, to: Metadata): NonNullable<Conversation
 /** A key may be named like something that every object inherits, such as `constructor`. */
 function valueIn(metadata: Metadata, key: string): string | number | boolean | null {
   return Object.hasOwn(metadata, key) ? (metadata[key] ?? null) : null;
-}
-
-interface Moment {
-  readonly ids: Ids;
-  readonly now: number;
 }
 
 /**

@@ -5,9 +5,9 @@ import { conversationView, findConversation, momentAfter, type StoredConversatio
 import { DomainError, notFound } from './errors.ts';
 import { cursorFormOf } from './event-cursor.ts';
 import { appendEvents, type NewEvent } from './events.ts';
-import { exampleId, type Ids, idInput, idShape } from './ids.ts';
+import { exampleId, idInput, idShape } from './ids.ts';
 import { metadataInput, metadataShape } from './metadata.ts';
-import { type Context, evenWithOtherFaults, operation } from './operation.ts';
+import { type Context, evenWithOtherFaults, type Moment, operation } from './operation.ts';
 import { checkStart, type List, newestFirst, type PageQuery, pageInput } from './paging.ts';
 import { nullableText } from './shapes.ts';
 import { comparableEmail, line } from './text.ts';
@@ -104,7 +104,7 @@ export const captureLead = operation({
 
 type LeadInput = Omit<ReturnType<(typeof captureLead)['parse']>, 'idempotencyKey'>;
 
-function newLead(input: LeadInput, { ids, now }: { ids: Ids; now: number }): Lead {
+function newLead(input: LeadInput, { ids, now }: Moment): Lead {
   return {
     id: ids.next('lead', now),
     conversationId: input.conversationId,
@@ -118,11 +118,7 @@ function newLead(input: LeadInput, { ids, now }: { ids: Ids; now: number }): Lea
 }
 
 /** @param conversation the one in which it was captured, if any */
-function leadEvent(
-  lead: Lead,
-  conversation: StoredConversation | null,
-  { ids, now }: { ids: Ids; now: number },
-): NewEvent {
+function leadEvent(lead: Lead, conversation: StoredConversation | null, { ids, now }: Moment): NewEvent {
   return {
     id: ids.next('event', now),
     type: 'lead.captured',

@@ -15,11 +15,11 @@ import {
 import { DomainError, notFound, quoting, type Text } from './errors.ts';
 import { cursorFormOf } from './event-cursor.ts';
 import { appendEvents } from './events.ts';
-import { type Ids, idInput } from './ids.ts';
+import { idInput } from './ids.ts';
 import { statusAfterMessage } from './lifecycle.ts';
 import { lastMessageOf, type Message, type Sender, senders } from './message-record.ts';
 import { metadataInput } from './metadata.ts';
-import { type Context, operation } from './operation.ts';
+import { type Context, type Moment, operation } from './operation.ts';
 import {
   type CursorShapes,
   checkStart,
@@ -110,7 +110,7 @@ export function requireSender(caller: Caller, sender: Sender): void {
 export function addMessage(
   conversation: StoredConversation,
   draft: MessageDraft,
-  { ids, now }: { ids: Ids; now: number },
+  { ids, now }: Moment,
 ): { message: Message; conversation: StoredConversation } {
   const status = statusAfterMessage(conversation.status, draft.sender);
   const contentBytes = conversation.contentBytes + bytesOf(draft);

@@ -31,6 +31,9 @@ export interface Context extends Omit<Ports, 'storage'> {
   once<T>(work: (tx: Transaction, part?: T) => Promise<T>, about?: readonly string[]): Promise<T>;
 }
 
+/** When something happens, and where the ids of what it makes come from. */
+export type Moment = Pick<Context, 'ids' | 'now'>;
+
 /** Marks an operation that clients should stop calling. `/v1` keeps it until the sunset date. */
 export interface Deprecation {
   /** Date of the deprecation, such as `2026-11-21`. */

@@ -12,7 +12,7 @@ import { cursorFormOf } from './event-cursor.ts';
 import { appendEvents, type NewEvent } from './events.ts';
 import { idInput } from './ids.ts';
 import type { Message } from './message-record.ts';
-import { type Context, operation } from './operation.ts';
+import { type Moment, operation } from './operation.ts';
 import {
   isReader,
   positionsShownTo,
@@ -103,7 +103,7 @@ export function positionsUpTo(messageCount: number, positions: readonly ReadPosi
 function readEvent(
   { id: conversationId, visitor }: StoredConversation,
   readPosition: ReadPosition,
-  { ids, now }: Pick<Context, 'ids' | 'now'>,
+  { ids, now }: Moment,
 ): NewEvent {
   return {
     id: ids.next('event', now),

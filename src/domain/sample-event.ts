@@ -1,12 +1,12 @@
 import type { Conversation } from './conversation-record.ts';
 import type { EventType } from './event-types.ts';
 import type { EventData, NewEvent } from './events.ts';
-import type { Ids } from './ids.ts';
 import { lastMessageOf, type Message } from './message-record.ts';
+import type { Moment } from './operation.ts';
 import { timestamp } from './time.ts';
 
 /** A made-up event for testing a receiver. Its ids refer to nothing. */
-export function sampleEvent(type: EventType, { ids, now }: { ids: Ids; now: number }): NewEvent {
+export function sampleEvent(type: EventType, { ids, now }: Moment): NewEvent {
   const at = timestamp(now);
   const visitor = { id: 'visitor-1', name: 'Ada Lovelace', email: 'ada@example.com' };
   const conversationId = ids.next('conversation', now);

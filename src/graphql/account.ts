@@ -1,6 +1,6 @@
 import { accountShape, getAccount } from '../domain/accounts.ts';
 import { descriptionOf } from '../domain/descriptions.ts';
-import { builder, calls, fieldsOf, type ResultOf } from './builder.ts';
+import { answering, builder, fieldsOf, type ResultOf } from './builder.ts';
 import { Node } from './node.ts';
 
 type AccountShape = ResultOf<typeof getAccount>;
@@ -35,9 +35,7 @@ const Account = builder.objectRef<AccountShape>('Account').implement({
 builder.queryField('account', (t) =>
   t.field({
     type: Account,
-    nullable: true,
-    description: getAccount.summary,
-    extensions: calls(getAccount),
+    ...answering(getAccount),
     resolve: (_, _args, context) => context.call(getAccount, {}),
   }),
 );

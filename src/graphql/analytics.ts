@@ -11,7 +11,7 @@ import {
   periodShape,
 } from '../domain/analytics-shape.ts';
 import { descriptionOf } from '../domain/descriptions.ts';
-import { builder, calls, fieldsOf, withoutNulls } from './builder.ts';
+import { answering, builder, fieldsOf, withoutNulls } from './builder.ts';
 
 const AnalyticsInterval = builder.enumType('AnalyticsInterval', {
   description: 'The length of the points of the series, by the calendar of the time zone.',
@@ -76,9 +76,7 @@ const Analytics = builder.objectRef<AnalyticsShape>('Analytics').implement({
 builder.queryField('analytics', (t) =>
   t.field({
     type: Analytics,
-    nullable: true,
-    description: getAnalytics.summary,
-    extensions: calls(getAnalytics),
+    ...answering(getAnalytics),
     args: {
       from: t.arg({
         type: 'DateTime',

@@ -8,7 +8,7 @@ import {
 } from '../domain/api-keys.ts';
 import { scopes } from '../domain/caller.ts';
 import { newestFirstCursor } from '../domain/paging.ts';
-import { addMutation, builder, calls, fieldsOf, payloadType, type ResultOf } from './builder.ts';
+import { addMutation, answering, builder, fieldsOf, payloadType, type ResultOf } from './builder.ts';
 import { connectionOf, connectionType, edgeField, listInput, pageArgs } from './connection.ts';
 import { Node } from './node.ts';
 
@@ -49,9 +49,7 @@ const { Connection: ApiKeyConnection, Edge: ApiKeyEdge } = connectionType('ApiKe
 builder.queryField('apiKeys', (t) =>
   t.field({
     type: ApiKeyConnection,
-    nullable: true,
-    description: listApiKeys.summary,
-    extensions: calls(listApiKeys),
+    ...answering(listApiKeys),
     args: pageArgs,
     resolve: (_, args, context, info) => connectionOf(context, listApiKeys, info, listInput(args)),
   }),

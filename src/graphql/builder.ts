@@ -38,6 +38,11 @@ export function calls(operation: { readonly name: string }): { operation: string
   return { operation: operation.name };
 }
 
+/** The options of a field that answers with what an operation does: it is null if that fails. */
+export function answering(operation: { readonly name: string; readonly summary: string }) {
+  return { nullable: true, description: operation.summary, extensions: calls(operation) } as const;
+}
+
 /** What an operation of the domain returns. */
 export type ResultOf<Called extends Pick<Operation<never>, 'run'>> = Awaited<ReturnType<Called['run']>>;
 

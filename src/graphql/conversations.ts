@@ -20,6 +20,7 @@ import { notFound } from '../domain/errors.ts';
 import { tagsRule } from '../domain/tags.ts';
 import {
   addMutation,
+  answering,
   builder,
   calls,
   expectedVersionDescription,
@@ -111,9 +112,7 @@ const { Connection: ConversationConnection, Edge: ConversationEdge } = connectio
 builder.queryFields((t) => ({
   conversations: t.field({
     type: ConversationConnection,
-    nullable: true,
-    description: listConversations.summary,
-    extensions: calls(listConversations),
+    ...answering(listConversations),
     args: {
       ...pageArgs,
       sort: t.arg({ type: ConversationSort, description: 'The order of the list. Defaults to newest first.' }),

@@ -5,7 +5,7 @@ import { type EventType, eventTypes } from '../domain/event-types.ts';
 import { type EventPage, getEventCursor, type LogEvent, listEvents, streamEvents } from '../domain/events.ts';
 import { lazily } from '../runtime/lazily.ts';
 import { scheduler } from '../runtime/scheduler.ts';
-import { builder, calls, type SchemaTypes, withoutNulls } from './builder.ts';
+import { answering, builder, calls, type SchemaTypes, withoutNulls } from './builder.ts';
 import { listInput, PageInfo, pageArgs } from './connection.ts';
 import type { OperationContext } from './context.ts';
 import { ConversationSnapshot } from './conversations.ts';
@@ -174,9 +174,7 @@ const readerDescriptions = {
 builder.queryFields((t) => ({
   events: t.field({
     type: EventConnection,
-    nullable: true,
-    description: listEvents.summary,
-    extensions: calls(listEvents),
+    ...answering(listEvents),
     args: {
       first: pageArgs.first,
       after: t.arg.string({ description: readerDescriptions.after }),
@@ -192,21 +190,13 @@ builder.queryFields((t) => ({
     },
   }),
   eventCursor: t.string({
-    nullable: true,
-    description: getEventCursor.summary,
-    extensions: calls(getEventCursor),
+    ...answering(getEventCursor),
     resolve: (_, _args, context) => context.call(getEventCursor, {}),
   }),
 }));
 
-interface ReaderArgs {
-  readonly after?: string | null | undefined;
-  readonly types?: readonly EventType[] | null | undefined;
-  readonly conversationId?: string | null | undefined;
-}
-
 /** Follows the log for as long as the subscription lasts. */
-async function subscribeTo(args: ReaderArgs, context: OperationContext): Promise<AsyncIterableIterator<LogEvent>> {
+async function subscribeTo(args: object, context: OperationContext): Promise<AsyncIterableIterator<LogEvent>> {
   const subscription = await context.call(streamEvents, withoutNulls(args));
   return new EventIterator(subscription, context);
 }

@@ -8,7 +8,7 @@ import {
   listLeads,
 } from '../domain/leads.ts';
 import { newestFirstCursor } from '../domain/paging.ts';
-import { addMutation, builder, calls, fieldsOf, payloadType } from './builder.ts';
+import { addMutation, answering, builder, calls, fieldsOf, payloadType } from './builder.ts';
 import { connectionOf, connectionType, edgeField, listInput, pageArgs } from './connection.ts';
 import { Conversation } from './conversations.ts';
 import { Node } from './node.ts';
@@ -42,9 +42,7 @@ const { Connection: LeadConnection, Edge: LeadEdge } = connectionType('Lead', Le
 builder.queryFields((t) => ({
   leads: t.field({
     type: LeadConnection,
-    nullable: true,
-    description: listLeads.summary,
-    extensions: calls(listLeads),
+    ...answering(listLeads),
     args: {
       ...pageArgs,
       conversationId: t.arg.id({ description: 'Only leads captured in this conversation.' }),

@@ -7,7 +7,7 @@ import {
   search,
   searchResultShape,
 } from '../domain/search.ts';
-import { builder, calls, fieldsOf } from './builder.ts';
+import { answering, builder, fieldsOf } from './builder.ts';
 import { type Connection, connectionType, filteredInput, forwards, pageArgs, totalFor } from './connection.ts';
 import { Conversation, ConversationStatus } from './conversations.ts';
 import { listOfAtMost } from './measure.ts';
@@ -54,9 +54,7 @@ const { first, after } = pageArgs;
 builder.queryField('search', (t) =>
   t.field({
     type: SearchResultConnection,
-    nullable: true,
-    description: search.summary,
-    extensions: calls(search),
+    ...answering(search),
     args: {
       q: t.arg.string({
         required: true,

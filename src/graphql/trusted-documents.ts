@@ -9,7 +9,7 @@ import {
   type TrustedDocument as TrustedDocumentShape,
 } from '../domain/documents.ts';
 import { notFound } from '../domain/errors.ts';
-import { addMutation, builder, calls, payloadType, type ResultOf } from './builder.ts';
+import { addMutation, answering, builder, payloadType, type ResultOf } from './builder.ts';
 import { connectionOf, connectionType, listInput, pageArgs } from './connection.ts';
 import { listOfAtMost } from './measure.ts';
 
@@ -43,9 +43,7 @@ const { Connection: TrustedDocumentConnection, Edge: TrustedDocumentEdge } = con
 builder.queryField('documents', (t) =>
   t.field({
     type: TrustedDocumentConnection,
-    nullable: true,
-    description: listDocuments.summary,
-    extensions: calls(listDocuments),
+    ...answering(listDocuments),
     args: pageArgs,
     resolve: (_, args, context, info) => connectionOf(context, listDocuments, info, listInput(args)),
   }),

@@ -11,7 +11,16 @@ import {
   rotateWebhookSecret,
   updateWebhook,
 } from '../domain/webhooks.ts';
-import { addMutation, builder, calls, fieldsOf, payloadType, type ResultOf, type SchemaTypes } from './builder.ts';
+import {
+  addMutation,
+  answering,
+  builder,
+  calls,
+  fieldsOf,
+  payloadType,
+  type ResultOf,
+  type SchemaTypes,
+} from './builder.ts';
 import { connectionOf, connectionType, edgeField, listInput, pageArgs } from './connection.ts';
 import { EventTypeEnum, inCapitals } from './events.ts';
 import { Node } from './node.ts';
@@ -52,9 +61,7 @@ const { Connection: WebhookConnection, Edge: WebhookEdge } = connectionType('Web
 builder.queryFields((t) => ({
   webhooks: t.field({
     type: WebhookConnection,
-    nullable: true,
-    description: listWebhooks.summary,
-    extensions: calls(listWebhooks),
+    ...answering(listWebhooks),
     args: pageArgs,
     resolve: (_, args, context, info) => connectionOf(context, listWebhooks, info, listInput(args)),
   }),

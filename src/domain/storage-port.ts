@@ -221,9 +221,10 @@ export interface ConversationReads {
 
 export interface ConversationWrites {
   /**
-   * Permanently removes a conversation with its messages, read positions and leads, and every trace of their content: the data of its
-   * events becomes `{"erased":true}`, and the stored webhook responses to these events and idempotent results about the
-   * conversation are emptied. Reads show this state from here on. What exceeds one transaction is left to `eraseMore`.
+   * Permanently removes a conversation with its messages, read positions and leads, and every trace of their content: the
+   * data of its events becomes `{"erased":true}`, and the stored webhook responses to these events and idempotent results
+   * about the conversation are emptied. Reads show this state from here on. What exceeds one transaction is left to
+   * `eraseMore`.
    */
   erase(accountId: string, conversation: StoredConversation): Awaitable<void>;
   /**

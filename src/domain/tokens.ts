@@ -17,7 +17,8 @@ export const maxTokenSeconds = 3_600;
 const defaultTokenSeconds = 900;
 
 /**
- * How many requests in any 60 minutes the tokens bound to the same may send: as many as the token says or, by default, 60 or a fiftieth of the account's limit, whichever is more; and never more than half of that limit.
+ * How many requests in any 60 minutes the tokens bound to the same may send: as many as the token says or, by default, 60 or
+ * a fiftieth of the account's limit, whichever is more; and never more than half of that limit.
  */
 export function shareOf(account: Account, requestsPerHour: number | null | undefined): number {
   const limit = limitOf(account);

@@ -19,9 +19,10 @@ export function toOriginForm(req: IncomingMessage): void {
 }
 
 /**
- * A violation of HTTP by a request, or undefined: there are too many headers, `Host` is missing, repeated or invalid (RFC 9112, section 3.2), the
- * target is of no form that a server knows, a socket is asked for where none can be opened, or an expectation is unknown
- * (RFC 9110, section 10.1.1). Node's own responses to these would lack the error code and the request id.
+ * A violation of HTTP by a request, or undefined: there are too many headers, `Host` is missing, repeated or invalid (RFC
+ * 9112, section 3.2), the target is of no form that a server knows, a socket is asked for where none can be opened, or an
+ * expectation is unknown (RFC 9110, section 10.1.1). Node's own responses to these would lack the error code and the
+ * request id.
  * @param isUpgraded whether the connection becomes a socket
  */
 export function protocolFault(req: IncomingMessage, isUpgraded = false): DomainError | undefined {

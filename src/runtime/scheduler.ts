@@ -40,10 +40,10 @@ type Run = () => void;
 
 /**
  * Decides what a process does next. Requests wait here until there is time for them, by the network of their client until
- * it is known whose they are, then by account. Work of unknown length (large
- * bodies and answers, messages of sockets, events, reports, erasures) is done in steps that wait here too. Reads, writes
- * and steps each wait in a line of their own, in which accounts take turns: however much one account has waiting, another's
- * next comes after one step of each, or after a moment's requests.
+ * it is known whose they are, then by account. Work of unknown length (large bodies and answers, messages of sockets,
+ * events, reports, erasures) is done in steps that wait here too. Reads, writes and steps each wait in a line of their own,
+ * in which accounts take turns: however much one account has waiting, another's next comes after one step of each, or after
+ * a moment's requests.
  *
  * In each turn of the event loop, some new requests of each owner are begun, which may mean to refuse them; then requests
  * run for as long as everything else has taken, reads and writes alternately; and then steps for a few milliseconds.

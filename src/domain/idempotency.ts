@@ -55,11 +55,6 @@ interface Request<Output> {
   readonly onReplay: () => void;
 }
 
-interface Outcome<Output> {
-  readonly output: Output;
-  readonly isReplay: boolean;
-}
-
 /** Runs work so that it takes effect once per key, and its result is stored in the same transaction as the effect. */
 export class Once<Output> {
   readonly #request: Request<Output>;
@@ -85,7 +80,7 @@ export class Once<Output> {
     return output;
   }
 
-  async #workOrReplay(tx: Transaction, work: Work<Output>): Promise<Outcome<Output>> {
+  async #workOrReplay(tx: Transaction, work: Work<Output>): Promise<{ output: Output; isReplay: boolean }> {
     const { caller, now, repeatable } = this.#request;
     const storedKey = await this.#storedKey(tx);
     const before = await this.#find(tx, storedKey);

@@ -124,16 +124,11 @@ function isPart(part: unknown, kind: CursorShape[number] | undefined): part is C
   return typeof part === 'string' && isId(kind, part);
 }
 
-interface ListCursor {
-  readonly sort: string;
-  readonly parts: readonly unknown[];
-}
-
 /** More than any cursor has. One request can give thousands of them, and each is decoded. */
 const maxCursorLength = 512;
 
 /** Decodes the form of a cursor; whether its parts fit a list is for `cursorFault` to check. */
-function parseListCursor(cursor: string): ListCursor | undefined {
+function parseListCursor(cursor: string): { sort: string; parts: readonly unknown[] } | undefined {
   if (cursor.length > maxCursorLength) return undefined;
   const bytes = Buffer.from(cursor, 'base64url');
   if (bytes.toString('base64url') !== cursor) return undefined; // decoding passes over what is not base64url

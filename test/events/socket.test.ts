@@ -1,6 +1,6 @@
 import { execFile } from 'node:child_process';
 import { once } from 'node:events';
-import { request as httpRequest } from 'node:http';
+import { request as httpRequest, type IncomingMessage } from 'node:http';
 import { connect } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { fileURLToPath } from 'node:url';
@@ -131,6 +131,19 @@ describe('a socket is opened', () => {
     socket.send({ type: 'connection_init' });
     await until(() => socket.messages.length > 0);
     expect(socket.messages).toEqual([{ type: 'connection_ack' }]);
+  });
+
+  test.each([undefined, 'mine'])('with a request id in the answer, by which its errors are told: %s', async (given) => {
+    const client = await server.account();
+    const socket = open({ headers: given === undefined ? {} : { 'x-request-id': given } });
+    const [{ headers }] = (await once(socket.socket, 'upgrade')) as [IncomingMessage];
+    const requestId = headers['x-request-id'];
+    expect(requestId).toMatch(given ?? /^[0-9a-f-]{36}$/);
+    await socket.init(client.secret);
+    socket.subscribe('1', '{ nothing }');
+    expect((await socket.first('1', 'error')).payload).toMatchObject([{ extensions: { requestId } }]);
+    const line = { msg: 'socket request refused', requestId };
+    expect(server.logLines).toContainEqual(expect.objectContaining(line));
   });
 
   test('with a credential in both places: that of connection_init is used', async () => {

@@ -279,10 +279,8 @@ export interface SocketState {
   readonly socket: ClientSocket;
   /** What admission checks; dropped once it has. */
   arrival: Arrival | undefined;
-  /** The header `X-Request-Id` of the upgrade request. */
-  readonly givenRequestId: string | string[] | undefined;
-  /** Identifies the socket in errors and logs; most sockets never need one. */
-  requestId: string | undefined;
+  /** That of the upgrade request, which names the socket in errors and logs. */
+  readonly requestId: string;
   /** To be called when `connection_init` has arrived. graphql-ws would retain its own timer until the socket closes. */
   greeted: (() => void) | undefined;
   caller: Caller | undefined;

@@ -5,7 +5,6 @@ import type { Caller } from '../../domain/caller.ts';
 import { DomainError, type ErrorCode, internal, isTrouble } from '../../domain/errors.ts';
 import type { Ports } from '../../domain/ports.ts';
 import type { FaceParts } from '../../http/plugin.ts';
-import { requestIdOf } from '../../http/request-context.ts';
 import { scheduler } from '../../runtime/scheduler.ts';
 import { isUncounted } from '../context.ts';
 import { domainErrorOf, presentError } from '../errors.ts';
@@ -123,7 +122,7 @@ class SocketReports {
   }
 
   logTrouble(state: SocketState, error: DomainError): void {
-    this.#parts.requestLog.failed({ requestId: requestIdFor(state) }, error.cause ?? error);
+    this.#parts.requestLog.failed({ requestId: state.requestId }, error.cause ?? error);
   }
 
   /** Records that a socket or one of its operations was refused before it called an operation of the domain. */
@@ -133,7 +132,7 @@ class SocketReports {
     if (!this.#parts.requestLog.hasRoom(error.status)) return;
     this.#parts.log.info(
       {
-        requestId: requestIdFor(state),
+        requestId: state.requestId,
         path: '/graphql',
         accountId: state.caller?.account.id,
         code: error.code,
@@ -157,7 +156,7 @@ class SocketReports {
     onTrouble?: (error: DomainError) => void,
   ): GraphQLFormattedError[] {
     const options = {
-      requestId: requestIdFor(state),
+      requestId: state.requestId,
       requestFailed: false,
       onTrouble: (error: DomainError): void => {
         this.logTrouble(state, error);
@@ -166,9 +165,4 @@ class SocketReports {
     };
     return errors.map((error) => presentError(error, options).toJSON());
   }
-}
-
-function requestIdFor(state: SocketState): string {
-  state.requestId ??= requestIdOf(state.givenRequestId);
-  return state.requestId;
 }

@@ -75,6 +75,7 @@ export function attachSocket(server: Server, ports: Ports, options: SocketOption
   const onUpgrade = (request: IncomingMessage, connection: Duplex, head: Buffer): void => {
     toOriginForm(request);
     const { headers } = request;
+    headers['x-request-id'] = requestIdOf(headers['x-request-id']); // of the response, and of the socket
     const fault = protocolFault(request, true);
     if (fault !== undefined) {
       refuse(request, connection, fault);
@@ -113,7 +114,7 @@ export function attachSocket(server: Server, ports: Ports, options: SocketOption
 
   /** Answers and ends the connection: Node has handed it over, and neither handles its errors nor times it out. */
   function refuse({ headers, url = '' }: IncomingMessage, connection: Duplex, error: DomainError, more = {}): void {
-    const requestId = requestIdOf(headers['x-request-id']);
+    const requestId = String(headers['x-request-id']);
     const [path = ''] = url.split('?');
     const reply = problemReply(error, { path, requestId });
     connection.once('finish', () => connection.destroy());
@@ -130,8 +131,8 @@ export function attachSocket(server: Server, ports: Ports, options: SocketOption
     const state: SocketState = {
       socket,
       arrival,
-      givenRequestId: request.headers['x-request-id'],
-      requestId: undefined,
+      // Copied: `randomUUID` makes a string of many parts, which takes six times its memory.
+      requestId: Buffer.from(String(request.headers['x-request-id'])).toString(),
       greeted: undefined,
       caller: undefined,
       endOperations: undefined,
@@ -157,6 +158,7 @@ export function attachSocket(server: Server, ports: Ports, options: SocketOption
   }
 
   server.on('upgrade', onUpgrade);
+  webSockets.on('headers', (lines, { headers }) => lines.push(`X-Request-Id: ${headers['x-request-id']}`));
   webSockets.on('wsClientError', ({ message }, connection, request) => {
     const error =
       request.method === 'GET'

@@ -12,6 +12,7 @@ import {
   conversationCursor,
   deleteConversation,
   getConversation,
+  type ListedConversation,
   listConversations,
   updateConversation,
 } from '../domain/conversations.ts';
@@ -227,7 +228,8 @@ const nullableFields = [
   'lastMessage',
   'firstResponseAt',
   'closedAt',
-] as const satisfies readonly (keyof ConversationShape)[];
+  'readPositions',
+] as const satisfies readonly (keyof ListedConversation)[];
 
 /**
  * A conversation beside what a page has made in it, of which REST shows nothing. The schema promises one, so a page that

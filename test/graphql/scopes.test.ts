@@ -63,6 +63,7 @@ test('a page that may write and not read is shown nothing of a conversation besi
   fragment Beside on MarkReadPayload { conversation { ...Whole } }
   fragment Whole on Conversation {
     messageCount subject visitor { id } assignee { name } lastMessage { preview } firstResponseAt closedAt
+    readPositions { sequence } unreadCount(reader: "visitor")
   }`;
   const nothing = {
     subject: null,
@@ -71,6 +72,8 @@ test('a page that may write and not read is shown nothing of a conversation besi
     lastMessage: null,
     firstResponseAt: null,
     closedAt: null,
+    readPositions: null,
+    unreadCount: null,
   };
 
   const writer = await pageWith('conversations:write');

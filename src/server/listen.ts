@@ -44,6 +44,8 @@ function listenError(error: Error, { host, port }: Address): Error {
     case 'EACCES':
       return new OperatorError(`This user may not listen on port ${port}; set PORT to another one.`, error);
     case 'EADDRNOTAVAIL':
+    case 'EAFNOSUPPORT':
+    case 'EINVAL':
     case 'ENOTFOUND':
     case 'EAI_AGAIN':
       return new OperatorError(`HOST is ${host}, which is not an address of this machine.`, error);

@@ -186,6 +186,12 @@ describe('what keeps it from starting is told in a sentence', () => {
     });
   });
 
+  test.each(['fe80::1', 'a'.repeat(300)])('an address that the system does not take at all: %s', async (HOST) => {
+    const environment = { HOST, PORT: '0', DATABASE_URL: `file:${join(temporaryFolder(), 'a.db')}` };
+    const stderr = `HOST is ${HOST}, which is not an address of this machine.\n`;
+    expect(await run(['serve'], { environment })).toEqual({ code: 1, stdout: '', stderr });
+  });
+
   longTest(
     'an address that is not this machine’s, after a warning of a log of 3 days: webhooks are tried for nearly four',
     async () => {

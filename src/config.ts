@@ -96,9 +96,15 @@ const originList = z.string().transform((text, context) => {
 
 /** The decoded path of a `file:` URL (RFC 8089), which may be relative; undefined for another URL. */
 function pathOf(url: string): string | undefined {
-  if (!/^file:[^?#]+$/.test(url)) return undefined;
+  return /^file:[^?#]+$/.test(url)
+    ? decoded(url.slice('file:'.length).replace(/^\/\/(localhost)?(?=\/)/, ''))
+    : undefined;
+}
+
+/** A part of a URL without escapes; undefined where a % begins none. */
+function decoded(part: string): string | undefined {
   try {
-    return decodeURIComponent(url.slice('file:'.length).replace(/^\/\/(localhost)?(?=\/)/, ''));
+    return decodeURIComponent(part);
   } catch {
     return undefined;
   }
@@ -118,9 +124,12 @@ function postgresFault(text: string): string | undefined {
   if (/,|%2c/i.test(hosts)) return 'must name one host: one that does not answer is not replaced by another';
   const url = isPostgres(text) && URL.canParse(text) ? new URL(text) : undefined;
   const isComplete = url !== undefined && url.host !== '' && url.pathname.length > 1;
-  // An @ behind the ? is that of a password which is not escaped; it must not be shown.
-  if (!isComplete || url.hash !== '' || url.search.includes('@')) {
+  // An @ behind the host is that of a password which is not escaped; it must not be shown.
+  if (!isComplete || url.hash !== '' || /@|%00/.test(url.pathname + url.search)) {
     return `must be the URL of a PostgreSQL database, such as ${postgresExample}`;
+  }
+  if (decoded(`${url.username}${url.password}${url.pathname}`) === undefined) {
+    return 'holds a % that begins no escape; write % as %25';
   }
   const { sslmode, ...others } = Object.groupBy(url.searchParams, ([name]) => name);
   const [unknown] = Object.keys(others);

@@ -102,7 +102,7 @@ const connectTimeoutSeconds = 5;
 export function connect(url: string, options: ConnectionOptions = {}, onClose?: () => void): Client {
   const { prepares = true, isProxied = false, pipelines = true } = options;
   const encryption = encryptionOf(url);
-  const { hostname, port } = new URL(url);
+  const { hostname, port, pathname } = new URL(url);
   let isFinished = false;
   let sockets: Socket[] = [];
   const asked: Client['asked'] = new Set();
@@ -114,6 +114,7 @@ export function connect(url: string, options: ConnectionOptions = {}, onClose?: 
   };
   const client = postgres(url, {
     max: 1,
+    database: decodeURIComponent(pathname.slice(1)),
     // The driver would cut an IPv6 address at its first colon; that it takes lists, its types leave out.
     ...(hostname.startsWith('[') && ({ host: [hostname.slice(1, -1)], port: [Number(port || 5432)] } as object)),
     prepare: prepares,

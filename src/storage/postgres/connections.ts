@@ -1,4 +1,5 @@
-import { connect as netConnect, type Socket } from 'node:net';
+import { connect as netConnect, Socket } from 'node:net';
+import { setImmediate } from 'node:timers/promises';
 import postgres from 'postgres';
 import { afterMicrotasks } from '../../runtime/after-microtasks.ts';
 import { type Encryption, encrypted, encryptionOf } from './encryption.ts';
@@ -106,11 +107,11 @@ export function connect(url: string, options: ConnectionOptions = {}, onClose?: 
   let isFinished = false;
   let sockets: Socket[] = [];
   const asked: Client['asked'] = new Set();
-  const socketFor = (address: SocketAddress): Socket | Promise<Socket> => {
+  const socketFor = async (address: SocketAddress): Promise<Socket> => {
     if (isFinished) throw new Lost('The client was ended');
     const socket = socketOf(address);
     sockets = [...sockets.filter(({ destroyed }) => !destroyed), socket];
-    return encryption === undefined ? socket : encryptedSocket(socket, encryption);
+    return await (encryption === undefined ? begun(socket) : encryptedSocket(socket, encryption));
   };
   const client = postgres(url, {
     max: 1,
@@ -186,6 +187,16 @@ function socketOf({ host: [host = 'localhost'], port: [port = 5432], path }: Soc
 function failWhenEnded(socket: Socket): void {
   socket.on('error', () => {}); // the driver listens no more to one that it has ended itself
   socket.once('end', () => socket.destroy(new Lost('The other side has closed the connection')));
+}
+
+/**
+ * Waits until the system may have refused to connect, as it does at once where there is no network: the driver would never
+ * learn of it, since it does not listen yet.
+ * @returns the socket to go on with: if it has closed, one that closes with the reason
+ */
+async function begun(socket: Socket): Promise<Socket> {
+  await setImmediate();
+  return socket.destroyed ? new Socket().destroy(socket.errored ?? undefined) : socket;
 }
 
 async function encryptedSocket(socket: Socket, encryption: Encryption): Promise<Socket> {

@@ -110,6 +110,19 @@ test('a database that does not answer is unavailable, whether or not the connect
   for (const fault of [plain, secured]) expect(asDomainError(fault)).toMatchObject({ code: 'UNAVAILABLE' });
 });
 
+test('a database whose encryption is not to be trusted is unavailable until it is', async () => {
+  await server().encrypt(selfSigned);
+  for (const host of ['localhost', '127.0.0.1']) {
+    const url = new URL(`${await database()}?sslmode=verify-full`);
+    url.hostname = host;
+    const client = connect(url.href);
+    onTestFinished(() => client.finish(0));
+    const fault = await client`SELECT 1`.catch((error: Error) => error);
+    expect(fault).toMatchObject({ code: 'CONNECT_TLS', message: expect.stringMatching(/certificate|altname/) });
+    expect(asDomainError(fault)).toMatchObject({ code: 'UNAVAILABLE' });
+  }
+});
+
 test('an encrypted connection on which nothing gets through can be given up like any other', async () => {
   await server().encrypt(ofLocalhost);
   const url = await database();

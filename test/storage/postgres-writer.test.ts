@@ -851,21 +851,35 @@ describe('a database', () => {
     stop();
   });
 
-  test('that takes no connections for now is unavailable, and used when it takes them again', async () => {
-    const url = await database();
+  test.each([
+    ['takes no connections', 'DATABASE name ALLOW_CONNECTIONS false', 'DATABASE name ALLOW_CONNECTIONS true'],
+    ['has another name', 'DATABASE name RENAME TO name_away', 'DATABASE name_away RENAME TO name'],
+    ['takes another password', `ROLE name PASSWORD 'other'`, `ROLE name PASSWORD 'password'`],
+    ['lets its user in no more', 'ROLE name NOLOGIN', 'ROLE name LOGIN'],
+  ])('that for now %s is unavailable, and used when it is as before', async (_, change, changeBack) => {
+    const url = await server().emptyDatabase();
     const storage = await opened(url);
     const { id: accountId } = await storedAccount(storage);
     const name = new URL(url).pathname.slice(1);
     const administrator = clientOf(server().url);
-    await administrator.unsafe(`ALTER DATABASE ${name} ALLOW_CONNECTIONS false`);
+    const alter = async (text: string) => await administrator.unsafe(`ALTER ${text.replaceAll('name', name)}`);
     await administrator`SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = ${name}`;
+    await alter(change);
     const write = async () =>
       await storage.write(async (tx) => tx.conversations.insert(accountId, sampleConversation()), accountId);
     await expect(write()).rejects.toMatchObject(unavailable);
     await expect((async () => await storage.read.accounts.list())()).rejects.toMatchObject(unavailable);
-    await administrator.unsafe(`ALTER DATABASE ${name} ALLOW_CONNECTIONS true`);
+    await alter(changeBack);
     await write();
     expect(await storage.read.conversations.count(accountId, {})).toBe(1);
+  });
+
+  test('is refused at the start where its proxy lets nobody in, or leads to another one', async () => {
+    const [url, other] = await Promise.all([database(), database()]);
+    const wrong = url.replace(':password@', ':wrong@');
+    const start = (proxied: string) => openPostgresStorage(proxied, { clock: systemClock, directUrl: url });
+    await expect(start(wrong)).rejects.toThrow('password authentication failed');
+    await expect(start(other)).rejects.toThrow('DATABASE_DIRECT_URL leads to another one');
   });
 
   test('whose proxy accepts connections only to close them is unavailable at once, and used when it is back', async () => {

@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import { isIP, Socket } from 'node:net';
 import { connect, type TLSSocket } from 'node:tls';
+import { isDisconnection } from './errors.ts';
 
 /** What asks for encryption: its length, and the number of this request. */
 const request = Buffer.from([0, 0, 0, 8, 0x04, 0xd2, 0x16, 0x2f]);
@@ -47,7 +48,17 @@ export async function encrypted(socket: Socket, { mode, host }: Encryption, time
     return withLastListener(secured);
   } catch (error) {
     socket.destroy(); // perhaps it has closed already
-    return new Socket().destroy(signal.aborted ? new Unanswered() : (error as Error));
+    if (signal.aborted) return new Socket().destroy(new Unanswered());
+    return new Socket().destroy(isDisconnection(error) ? (error as Error) : new Unencrypted(error as Error));
+  }
+}
+
+/** As with a certificate that has expired: whoever operates the server can change that while the service runs. */
+class Unencrypted extends Error {
+  readonly code = 'CONNECT_TLS';
+
+  constructor(cause: Error) {
+    super(cause.message, { cause });
   }
 }
 

@@ -23,6 +23,8 @@ const temporary = [
   '08', // the connection
   '40001', // given way to others too often
   '40P01',
+  '28', // a user or a password that is not let in, as while these are changed
+  '3D000', // a database that is not there, as while another takes its place
   '25006', // a replica, which became the primary or is about to
   '25P03', // idle in a transaction for too long
   '25P04', // a transaction that took too long
@@ -49,6 +51,7 @@ const ofConnections = new Set([
   'CONNECTION_ENDED',
   'CONNECTION_DESTROYED',
   'CONNECT_TIMEOUT',
+  'CONNECT_TLS',
   'ECONNREFUSED',
   'ECONNRESET',
   'EPIPE',

@@ -49,6 +49,7 @@ export async function openPostgresStorage(url: string, given: PostgresOptions): 
   const direct = { ...given, isProxied: false };
   const migrations = await migrate(directUrl, direct);
   const pool = new Pool(url, maxReaders, options);
+  if (options.isProxied) await requireSame(pool, new Pool(directUrl, 1, direct));
   const watch = new CommitWatch(pool, () => connect(directUrl, direct));
   const writer = new Writer<Transaction>(() => writingOn(new Session(url, options), clock), {
     ...options,
@@ -73,6 +74,21 @@ export async function openPostgresStorage(url: string, given: PostgresOptions): 
       await pool.close();
     },
   };
+}
+
+/** @throws Error when the proxy cannot be used, or leads to another database than the one that was migrated */
+async function requireSame(proxied: Pool, direct: Pool): Promise<void> {
+  const select = `SELECT concat(system_identifier, ' ', oid) AS place
+    FROM pg_control_system(), pg_database WHERE datname = current_database()`;
+  try {
+    const [one, other] = await Promise.all([proxied, direct].map((pool) => pool.query(select, [], false)));
+    if (one?.[0]?.['place'] !== other?.[0]?.['place']) throw new Error('DATABASE_DIRECT_URL leads to another one');
+  } catch (error) {
+    await proxied.close();
+    throw error;
+  } finally {
+    await direct.close();
+  }
 }
 
 async function inDomain<T>(read: () => T | Promise<T>): Promise<T> {

@@ -1,4 +1,3 @@
-import { existsSync } from 'node:fs';
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { type DatabaseAddress, databaseAt, databaseFault, readConfig } from '../config.ts';
 import { systemClock } from '../server/clock.ts';
@@ -6,6 +5,7 @@ import { OperatorError } from '../server/operator-error.ts';
 import { isBug, nameOf, opening } from '../server/storage.ts';
 import type { CopySide, CopyTarget } from '../storage/copy.ts';
 import { addExamples, print, TerminalLine } from './output.ts';
+import { isAbsent } from './with-ports.ts';
 
 interface CopyCommandOptions {
   readonly from?: DatabaseAddress;
@@ -45,7 +45,7 @@ function database(flags: string, description: string): Option {
 
 async function copyDatabase({ from = readConfig(), to, json = false }: CopyCommandOptions): Promise<void> {
   const names = { from: nameOf(from), to: nameOf(to) };
-  if (from.postgres === undefined && !existsSync(from.databasePath)) {
+  if (from.postgres === undefined && isAbsent(from.databasePath)) {
     throw new OperatorError(`There is no database ${names.from}.`);
   }
   if (names.from === names.to) throw new OperatorError('A database cannot be copied to itself.');

@@ -1,4 +1,4 @@
-import { existsSync } from 'node:fs';
+import { statSync } from 'node:fs';
 import { readConfig } from '../config.ts';
 import type { Account } from '../domain/accounts.ts';
 import { type Caller, operatorOf } from '../domain/caller.ts';
@@ -16,9 +16,18 @@ interface PortsOptions extends Pick<SqliteOptions, 'busyTimeoutMs' | 'maxGroupMs
   readonly mayCreate?: boolean;
 }
 
+/** Whether there is no file of this name. Where this user may not look for it, opening it says so. */
+export function isAbsent(path: string): boolean {
+  try {
+    return statSync(path, { throwIfNoEntry: false }) === undefined;
+  } catch {
+    return false;
+  }
+}
+
 /** @throws OperatorError */
 export function requireDatabase(path: string): void {
-  if (existsSync(path)) return;
+  if (!isAbsent(path)) return;
   throw new OperatorError(`There is no database ${path}: DATABASE_URL says where it is, and \`serve\` makes it.`);
 }
 

@@ -171,3 +171,13 @@ describe('what is left over beside a file that is gone', () => {
     expect(readFileSync(file).equals(before)).toBe(true);
   });
 });
+
+test.each([['account', 'list'], ['backup', 'b.db'], ['compact'], ['copy', '--to', 'file:b.db']])(
+  'a database that the system does not let anybody look for is not told to be missing: %s',
+  async (...command) => {
+    const path = join(temporaryFolder(), 'a.db');
+    symlinkSync('a.db', path);
+    const { code, stderr } = await commandLine(path).runHere(...command);
+    expect({ code, stderr }).toEqual({ code: 1, stderr: expect.stringContaining('ELOOP') });
+  },
+);

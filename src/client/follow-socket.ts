@@ -21,7 +21,10 @@ export interface EventOfSocket {
   readonly cursor: string;
 }
 
-/** So often the service is asked whether it is there. After as long without an answer, the connection is taken for dead. */
+/**
+ * So often the service is asked whether it is there. After as long without an answer, or a connection, that is taken for
+ * dead.
+ */
 const askingMs = 20_000;
 
 /** As many events may wait for who follows. Then no more are asked for until all of them have been taken. */
@@ -118,6 +121,10 @@ async function connect(
   let refusal: unknown;
   let authorization = '';
   let unanswered: ReturnType<typeof setTimeout> | undefined;
+  const awaitAnswer = (): void => {
+    unanswered = setTimeout(() => socket.terminate(), askingMs);
+  };
+  const answered = (): void => clearTimeout(unanswered);
   const Given = (webSocketImpl ?? globalThis.WebSocket) as typeof WebSocket | undefined;
   const socket = createClient({
     url: `${url.replace(/^http/i, 'ws')}/graphql`,
@@ -126,7 +133,10 @@ async function connect(
       new Proxy(Given, {
         construct(_, [address, protocol]) {
           try {
-            return new Given(address, protocol);
+            const given = new Given(address, protocol);
+            // graphql-ws stops listening to one that it ends. ws would throw the error of one that is not open yet.
+            given.addEventListener('error', () => {});
+            return given;
           } catch (error) {
             refusal = error; // of the policy of a page, say, which graphql-ws would tell nobody
             setTimeout(socket.terminate);
@@ -159,15 +169,16 @@ async function connect(
       await wait(backOffMs(failures++), signal).catch(() => {});
     },
     on: {
+      connecting: awaitAnswer,
+      opened: answered,
       connected: () => {
         failures = refused = 0;
       },
       ping: (received) => {
-        if (received) return;
-        unanswered = setTimeout(() => socket.terminate(), askingMs);
+        if (!received) awaitAnswer();
       },
-      pong: () => clearTimeout(unanswered),
-      closed: () => clearTimeout(unanswered),
+      pong: answered,
+      closed: answered,
     },
   });
   whenOnline(() => {

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
-import { type WebSocket, WebSocketServer } from 'ws';
+import { WebSocket, WebSocketServer } from 'ws';
 import * as own from '../../src/client/index.ts';
 import { commandLine, serve } from '../cli/program.ts';
 import { longTest } from '../support/effort.ts';
@@ -396,6 +396,18 @@ describe('a follower connects again when the service does not say anything any m
     await followsOn(new Client({ url: urlOf(server), credential: 'a token' }), undefined, () => connections);
   });
 
+  test('on a socket, not even an answer to the request for it', async () => {
+    let connections = 0;
+    const server = createServer((socket) => {
+      connections++;
+      socket.on('error', () => {});
+      socket.resume();
+    }).listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    onTestFinished(() => void server.close());
+    await followsOn(new Client({ url: urlOf(server), credential: 'a token' }), 'socket', () => connections);
+  });
+
   test('on a socket, not even an answer to a ping', async () => {
     let connections = 0;
     const client = await clientOfSockets(() => connections++);
@@ -557,4 +569,28 @@ describe.each([['stream'], ['socket']] as const)('a follower over a %s that is s
     stop.abort(new Error('It is enough.'));
     await next;
   });
+});
+
+test('a follower over a socket of ws that is stopped before it is open ends, and nothing is thrown past it', async () => {
+  let connections = 0;
+  const server = createServer((socket) => {
+    connections++;
+    socket.on('error', () => {});
+  }).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  onTestFinished(() => void server.close());
+  let closed = 0;
+  const webSocketImpl = class extends WebSocket {
+    constructor(...args: ConstructorParameters<typeof WebSocket>) {
+      super(...args);
+      this.on('close', () => closed++);
+    }
+  };
+  const client = new Client({ url: urlOf(server), credential: 'a token' });
+  const stop = new AbortController();
+  const next = client.follow({ over: 'socket', after: 'a cursor', signal: stop.signal, webSocketImpl }).next();
+  await until(() => connections > 0);
+  stop.abort(new Error('It is enough.'));
+  await expect(next).rejects.toThrow('It is enough.');
+  await until(() => closed > 0); // vitest fails where an error has been thrown to nobody
 });

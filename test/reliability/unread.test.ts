@@ -32,11 +32,11 @@ beforeEach(() => void server.logLines.splice(0));
 const mebibyte = 1024 * 1024;
 const largest = '€'.repeat(16_384); // 48 KiB
 
-async function conversationWith(account: TestAccount, messages: number): Promise<string> {
+async function conversationWith(account: TestAccount, messages: number, { app } = server): Promise<string> {
   const { body } = await account.rest('POST', '/conversations');
   const caller = operatorOf(account.account);
   const message = { conversationId: body.id, content: largest, sender: 'agent' } as const;
-  await Promise.all(Array.from({ length: messages }, () => sendMessage.execute(server.app.ports, caller, message)));
+  await Promise.all(Array.from({ length: messages }, () => sendMessage.execute(app.ports, caller, message)));
   return body.id;
 }
 
@@ -195,6 +195,35 @@ longTest('queries on a socket are begun as it takes their answers, however many 
   await until(() => socket.messages.filter(({ type }) => type === 'complete').length === queries);
   expect(socket.messages.filter(({ type }) => type === 'next')).toHaveLength(queries);
 });
+
+longTest(
+  'a client on a slow line gets answers over its socket that take it longer than it may read nothing',
+  async () => {
+    const own = await startTestServer({ timings: { slowReaderMs: 3_000 } });
+    onTestFinished(() => own.close());
+    const account = await own.account();
+    const id = await conversationWith(account, 80, own);
+    const connecting = new RawSocket(own.url);
+    onTestFinished(() => connecting.socket.terminate());
+    connecting.socket.once('upgrade', ({ socket }) => {
+      socket.on('data', () => {
+        socket.pause();
+        setTimeout(() => socket.resume(), 40); // 64 KiB each time
+      });
+    });
+    const socket = await connecting.init(account.secret);
+    const queries = 3;
+    for (let index = 0; index < queries; index++)
+      socket.subscribe(
+        `q${index}`,
+        `{ conversation(id: "${id}") { messages(first: 80) { nodes { a: content b: content } } } }`,
+      );
+    const isDone = (): boolean => socket.messages.filter(({ type }) => type === 'complete').length === queries;
+    await Promise.race([until(isDone, 60_000), socket.closed]);
+    expect(socket.messages.filter(({ type }) => type === 'next')).toHaveLength(queries);
+  },
+  90_000,
+);
 
 test('an operation that waits behind unread answers is not done once its key was revoked', async () => {
   const id = await conversationWith(client, 1);

@@ -1,4 +1,4 @@
-import type { Duplex } from 'node:stream';
+import type { Socket } from 'node:net';
 import { MessageType, type WebSocket as ProtocolSocket } from 'graphql-ws';
 import type { WebSocket } from 'ws';
 import type { Arrival } from '../../access/admission.ts';
@@ -70,7 +70,7 @@ function isOfServer(message: unknown): boolean {
  */
 export class ClientSocket implements ProtocolSocket, InboxSocket, Session {
   readonly #webSocket: WebSocket;
-  readonly #connection: Duplex;
+  readonly #connection: Socket;
   readonly #watch: PullWatch;
   readonly #pinging: NodeJS.Timeout;
   readonly #inbox: Inbox;
@@ -84,6 +84,8 @@ export class ClientSocket implements ProtocolSocket, InboxSocket, Session {
   /** Whether either side has ended the socket: nothing more is to be computed for it. */
   isEnded = false;
   #unsent = 0;
+  /** Whether no message has been sent whole for long. */
+  #isSlow = false;
   /** Resolvers of the `drained` promises. */
   #waiting: (() => void)[] = [];
   #isReleasing = false;
@@ -93,13 +95,14 @@ export class ClientSocket implements ProtocolSocket, InboxSocket, Session {
   #freeSinceMs = Number.NEGATIVE_INFINITY;
 
   /** @param connection the stream under the socket */
-  constructor(webSocket: WebSocket, connection: Duplex, address: string, options: ClientSocketOptions) {
+  constructor(webSocket: WebSocket, connection: Socket, address: string, options: ClientSocketOptions) {
     const { pingMs, slowReaderMs } = options.timings;
     this.#options = options;
     this.#webSocket = webSocket;
     this.#connection = connection;
     this.address = address;
-    this.#watch = new PullWatch(slowReaderMs, () => this.close(closeCodes.slowReader, 'Slow reader'));
+    this.#watch = new PullWatch(slowReaderMs / 2, () => this.#awaitPart());
+    connection.on('timeout', () => this.close(closeCodes.slowReader, 'Slow reader'));
     this.#inbox = new Inbox(this, options.heldMessages);
     this.#pinging = setInterval(() => this.#ping(), pingMs).unref();
     webSocket.on('ping', () => this.countFree());
@@ -195,7 +198,7 @@ export class ClientSocket implements ProtocolSocket, InboxSocket, Session {
 
   /** Whether the client has taken enough to be sent more. While not, events wait in the log and queries do not begin. */
   get isWritable(): boolean {
-    return this.#unsent <= maxUnsentMessages && this.#webSocket.bufferedAmount <= maxUnsentBytes;
+    return !this.#isSlow && this.#unsent <= maxUnsentMessages && this.#webSocket.bufferedAmount <= maxUnsentBytes;
   }
 
   /** Resolves when `isWritable` holds, or the socket has ended. */
@@ -229,6 +232,7 @@ export class ClientSocket implements ProtocolSocket, InboxSocket, Session {
   #end(): void {
     if (this.isEnded) return;
     this.#watch.taken();
+    this.#connection.setTimeout(0);
     this.#inbox.clear();
     this.isEnded = true;
     for (const resolve of this.#waiting.splice(0)) resolve();
@@ -241,8 +245,20 @@ export class ClientSocket implements ProtocolSocket, InboxSocket, Session {
     if (this.isEnded) return;
     if (this.#unsent === 0) this.#watch.taken();
     else this.#watch.given();
+    if (this.#isSlow) this.#connection.setTimeout(0);
+    this.#isSlow = false;
     this.regulate();
     if (!this.#isReleasing) this.#release();
+  }
+
+  /**
+   * Half of the time is over in which the client had to take something. Whether it takes parts of a long message only the
+   * timer of the connection knows. That begins anew with whatever else is sent or read, so nothing is meanwhile.
+   */
+  #awaitPart(): void {
+    this.#isSlow = true;
+    this.#connection.setTimeout(this.#options.timings.slowReaderMs / 2);
+    this.regulate();
   }
 
   /** Resolves one `drained` promise per turn of the loop: what the first sends may leave no room for the next. */

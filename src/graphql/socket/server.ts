@@ -1,4 +1,5 @@
 import type { IncomingMessage, Server } from 'node:http';
+import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { handleProtocols, makeServer } from 'graphql-ws';
 import { type WebSocket, WebSocketServer } from 'ws';
@@ -127,7 +128,8 @@ export function attachSocket(server: Server, ports: Ports, options: SocketOption
 
   function open(webSocket: WebSocket, connection: Duplex, request: IncomingMessage): void {
     const arrival = arrivalOf(request);
-    const socket = new ClientSocket(webSocket, connection, admission.networkOf(arrival), shared);
+    // Without TLS, the stream that Node hands over is a socket.
+    const socket = new ClientSocket(webSocket, connection as Socket, admission.networkOf(arrival), shared);
     const state: SocketState = {
       socket,
       arrival,

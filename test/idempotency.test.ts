@@ -418,6 +418,17 @@ describe('a key', () => {
     expect((await viaRest(client, asked, 'another')).essence).toEqual({ count: 0 });
   });
 
+  test('of a recovery in many steps is no repeat to one of those that ask at once, however they share the work', async () => {
+    const client = await server.account();
+    const caller = operatorOf(client.account);
+    const input = { id: await failing(client, 650), since: '2026-11-01T00:00:00Z', idempotencyKey: 'k' };
+    let replays = 0;
+    const recover = () => recoverWebhook.run(server.app.ports, caller, recoverWebhook.parse(input), () => replays++);
+    const answers = await Promise.all(Array.from({ length: 10 }, recover));
+    expect(answers).toEqual(Array(10).fill(expect.objectContaining({ count: 650 })));
+    expect(replays).toBe(9);
+  });
+
   test('of a recovery that broke off goes on with it, and counts what was done before', async () => {
     const client = await server.account();
     const id = await failing(client, 650);

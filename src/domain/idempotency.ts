@@ -59,8 +59,8 @@ interface Request<Output> {
 export class Once<Output> {
   readonly #request: Request<Output>;
   readonly #fingerprint: Uint8Array;
-  /** Whether this request has done part of the work itself, so that its result is no replay. */
-  #hasWorked = false;
+  /** Whether it is known if this request is the first with its key. */
+  #hasBegun = false;
 
   constructor(request: Request<Output>) {
     const { secrets, operation, asked, caller } = request;
@@ -74,17 +74,18 @@ export class Once<Output> {
    */
   async run(storage: Pick<Storage, 'write'>, work: Work<Output>): Promise<Output> {
     // A transaction may be rolled back and repeated, so only the outcome of the committed run counts.
-    const { output, isReplay } = await storage.write((tx) => this.#workOrReplay(tx, work));
-    if (!isReplay) this.#hasWorked = true;
-    else if (!this.#hasWorked) this.#request.onReplay();
+    const { output, wasKnown } = await storage.write((tx) => this.#workOrReplay(tx, work));
+    if (wasKnown && !this.#hasBegun) this.#request.onReplay();
+    this.#hasBegun = true;
     return output;
   }
 
-  async #workOrReplay(tx: Transaction, work: Work<Output>): Promise<{ output: Output; isReplay: boolean }> {
+  /** `wasKnown`: whether there was a result before, of this request or another. */
+  async #workOrReplay(tx: Transaction, work: Work<Output>): Promise<{ output: Output; wasKnown: boolean }> {
     const { caller, now, repeatable } = this.#request;
     const storedKey = await this.#storedKey(tx);
     const before = await this.#find(tx, storedKey);
-    if (before !== undefined && repeatable.isPartial?.(before) !== true) return { output: before, isReplay: true };
+    if (before !== undefined && repeatable.isPartial?.(before) !== true) return { output: before, wasKnown: true };
     const output = await work(tx, before);
     await tx.idempotencyRecords.put(caller.account.id, storedKey, {
       fingerprint: this.#fingerprint,
@@ -92,7 +93,7 @@ export class Once<Output> {
       conversationId: repeatable.conversationIdOf?.(output) ?? null,
       createdAtMs: now,
     });
-    return { output, isReplay: false };
+    return { output, wasKnown: before !== undefined };
   }
 
   /** Bound callers have keys of their own, so that they neither learn of others nor take them. */

@@ -138,7 +138,7 @@ function SignIn({ begin, notice }: SignInProps) {
       <form
         onSubmit={(event) => {
           event.preventDefault();
-          void submit(event.currentTarget);
+          if (!isBusy) void submit(event.currentTarget);
         }}
       >
         <h1>Conversations</h1>
@@ -169,7 +169,7 @@ function SignIn({ begin, notice }: SignInProps) {
             {failure}
           </p>
         )}
-        <button type="submit" class="main" disabled={isBusy}>
+        <button type="submit" class="main" aria-disabled={isBusy}>
           Sign in
         </button>
         <p class="hint">The key is sent once. This browser then has a cookie in its place, for twelve hours.</p>

@@ -274,6 +274,10 @@ export function KeyField({ label }: { readonly label: string }) {
   );
 }
 
+/**
+ * A button that keeps the focus while it is disabled, so that who has pressed it with a key goes on from there. The second
+ * click of a double click is not for what has come in its place.
+ */
 export function Button(props: {
   readonly children: ComponentChildren;
   readonly onClick: () => unknown;
@@ -285,9 +289,9 @@ export function Button(props: {
     <button
       type="button"
       class={props.kind ?? 'plain'}
-      disabled={props.disabled ?? false}
+      aria-disabled={props.disabled ?? false}
       aria-label={props.label}
-      onClick={() => void props.onClick()}
+      onClick={({ detail }) => void (props.disabled || detail > 1 || props.onClick())}
     >
       {props.children}
     </button>
@@ -403,6 +407,7 @@ export function FormDialog(props: {
           class="fields"
           onSubmit={(event) => {
             event.preventDefault();
+            if (isBusy) return;
             const given = new FormData(event.currentTarget);
             const fields = JSON.stringify([...given]);
             const key = keys.current.get(fields) ?? newKey();
@@ -417,7 +422,7 @@ export function FormDialog(props: {
           {error !== undefined && <Failure error={error} />}
           <div class="row end">
             <Button onClick={close}>Cancel</Button>
-            <button type="submit" class={props.isDangerous ? 'danger' : 'main'} disabled={isBusy}>
+            <button type="submit" class={props.isDangerous ? 'danger' : 'main'} aria-disabled={isBusy}>
               {props.submitLabel}
             </button>
           </div>

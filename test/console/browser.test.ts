@@ -8,7 +8,7 @@ import { minuteMs, TestClock } from '../support/clock.ts';
 import { longTest as test } from '../support/effort.ts';
 import { temporaryFolder } from '../support/files.ts';
 import { startTestServer } from '../support/server.ts';
-import { eventually } from '../support/wait.ts';
+import { eventually, gate } from '../support/wait.ts';
 import { consoleIn } from './agent.ts';
 
 // The inbox of the console in a browser, with an agent before it and visitors behind the service.
@@ -308,6 +308,7 @@ test('when its key is revoked, the page asks to sign in again and says why', asy
   await page.getByLabel('API key').fill(`cs_${'x'.repeat(43)}`);
   await agent.button('Sign in').click();
   await page.getByRole('alert').filter({ hasText: 'credential' }).waitFor();
+  expect(await page.evaluate('document.activeElement.textContent')).toBe('Sign in'); // the keyboard goes on there
   await agent.signIn(secret);
   await shows(() => agent.connection.textContent(), 'Live');
   await others.ask('DELETE', `/api-keys/${id}`);
@@ -456,6 +457,126 @@ test('when a conversation is closed or deleted under a reply, the focus stays in
   await agent.thread.getByText('has been deleted.').waitFor();
   await shows(focused, 'Ada');
   expect(await agent.thread.getByRole('status').textContent()).toBe('deleted'); // which a screen reader says
+});
+
+test('what is being typed as a tag or a subject stays while something happens', async (context) => {
+  const { account, others, agent } = await open(context);
+  const id = await others.start('Ada', 'Hello');
+  await agent.signIn(account.secret);
+  await agent.row('Ada').click();
+  await agent.thread.locator('summary').click();
+  const subject = agent.thread.getByLabel('Subject');
+  const tag = agent.list.getByLabel('Tag');
+  await subject.fill('A green tent');
+  await tag.pressSequentially('deliv');
+  await others.ask('PATCH', `/conversations/${id}`, { subject: 'A tent' });
+  await agent.thread.locator('summary', { hasText: 'A tent' }).waitFor();
+  expect([await subject.inputValue(), await tag.inputValue()]).toEqual(['A green tent', 'deliv']);
+  await agent.button('Save subject').click();
+  await agent.thread.locator('summary', { hasText: 'A green tent' }).waitFor();
+  await others.ask('PATCH', `/conversations/${id}`, { subject: 'A blue tent' });
+  await shows(() => subject.inputValue(), 'A blue tent');
+});
+
+test('a message that is confirmed stays the element that it was while it was sent, so that it is not read out twice', async (context) => {
+  const { page, account, others, agent } = await open(context);
+  await others.start('Ada', 'Hello');
+  await agent.signIn(account.secret);
+  await agent.row('Ada').click();
+  await shows(agent.texts, ['Hello']);
+  const sending = gate();
+  await page.route('**/graphql', async (route) => {
+    if (route.request().postData()?.includes('mutation Send')) await sending.opened;
+    await route.continue();
+  });
+  await agent.answer('Hello, Ada');
+  const draft = await agent.thread.locator('.is-draft').elementHandle();
+  sending.open();
+  await eventually(agent.isSent, (isSent) => isSent);
+  expect(await draft?.evaluate((element) => element.isConnected)).toBe(true);
+});
+
+test('why a message was not sent is in sight, and said also when another conversation is open', async (context) => {
+  const { page, account, others, agent } = await open(context);
+  const id = await others.start('Ada', '1');
+  for (let number = 2; number <= 30; number++) await others.write(id, `${number}`);
+  await others.start('Alan', 'Good morning');
+  await agent.signIn(account.secret);
+  await agent.row('Ada').click();
+  await page.route('**/graphql', (route) => {
+    const refused = { errors: [{ message: 'The conversation is full.', extensions: { code: 'QUOTA_EXCEEDED' } }] };
+    return route.request().postData()?.includes('sendMessage') ? route.fulfill({ json: refused }) : route.continue();
+  });
+  await agent.answer('Hello, Ada');
+  await agent.button('Discard').waitFor();
+  const [log, button] = await Promise.all([
+    agent.thread.getByRole('log').boundingBox(),
+    agent.button('Discard').boundingBox(),
+  ]);
+  const end = (box: typeof log) => (box?.y ?? 0) + (box?.height ?? 0);
+  expect(end(button)).toBeLessThan(end(log));
+  await agent.row('Alan').click();
+  await shows(agent.texts, ['Good morning']);
+  await agent.list.getByRole('alert').getByRole('link', { name: 'a message to Ada' }).click();
+  await agent.button('Discard').waitFor();
+  expect(await agent.list.getByRole('alert').count()).toBe(0);
+});
+
+test('the keyboard goes on where a button was pressed that is busy or gone', async (context) => {
+  const { page, server, account, others, agent } = await open(context);
+  const id = await others.start('Ada', '1');
+  for (let number = 2; number <= 120; number++) await others.write(id, `${number}`);
+  for (let number = 1; number <= 120; number++) {
+    server.clock.advance(10);
+    await others.start(`Visitor ${number}`, 'Hello');
+  }
+  await agent.signIn(account.secret);
+  const press = async (name: string): Promise<void> => {
+    await agent.button(name).focus();
+    await page.keyboard.press('Enter');
+  };
+  const focused = () => page.evaluate('document.activeElement.ariaLabel ?? document.activeElement.textContent');
+  const lengthOf = (ask: () => Promise<readonly string[]>) => async () => (await ask()).length;
+  await shows(lengthOf(agent.names), 50);
+  await press('Load more');
+  await shows(lengthOf(agent.names), 100);
+  expect(await focused()).toBe('Load more');
+
+  await page.goto(`${server.url}/console#/inbox/${id}`);
+  await shows(lengthOf(agent.texts), 50);
+  await press('Show older messages');
+  await shows(lengthOf(agent.texts), 100);
+  expect(await focused()).toBe('Show older messages');
+  await page.keyboard.press('Enter');
+  await shows(lengthOf(agent.texts), 120);
+  await shows(focused, 'Messages');
+
+  await page.route('**/graphql', (route) => {
+    const refused = { errors: [{ message: 'The conversation is full.', extensions: { code: 'QUOTA_EXCEEDED' } }] };
+    return route.request().postData()?.includes('sendMessage') ? route.fulfill({ json: refused }) : route.continue();
+  });
+  await agent.answer('Hello, Ada');
+  await press('Try again');
+  await shows(focused, 'Messages');
+  await press('Discard');
+  await shows(focused, 'Messages');
+});
+
+test('a double click closes a conversation once, and does not open it again', async (context) => {
+  const { page, account, others, agent } = await open(context);
+  const id = await others.start('Ada', 'Hello');
+  await agent.signIn(account.secret);
+  await agent.row('Ada').click();
+  const box = await agent.button('Close').boundingBox();
+  const [x, y] = [(box?.x ?? 0) + 10, (box?.y ?? 0) + 10];
+  await page.mouse.click(x, y);
+  await agent.button('Reopen').waitFor();
+  await page.mouse.move(x, y);
+  await page.mouse.down({ clickCount: 2 });
+  await page.mouse.up({ clickCount: 2 });
+  await page.reload();
+  await agent.button('Reopen').waitFor();
+  expect((await others.ask('GET', `/conversations/${id}`)).status).toBe('closed');
 });
 
 test('what is wrong with a tag is said with the name of its field', async (context) => {

@@ -133,6 +133,14 @@ export class Inbox {
     return this.#drafts.filter(({ conversationId, key }) => conversationId === thread?.id && !arrived.has(key));
   }
 
+  /** The conversations, beside the open one, with a message that was not sent. */
+  get notSent(): readonly string[] {
+    const failed = this.#drafts.filter(
+      ({ error, conversationId }) => error !== undefined && conversationId !== this.thread?.id,
+    );
+    return [...new Set(failed.map(({ conversationId }) => conversationId))];
+  }
+
   /** Sends what was typed into the open conversation. */
   send(): void {
     const { thread } = this;

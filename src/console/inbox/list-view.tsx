@@ -34,6 +34,14 @@ export function ListView({ inbox, openId, isLive }: Props) {
         </div>
         <SearchField inbox={inbox} />
         <Filters inbox={inbox} />
+        {inbox.notSent.map((id) => {
+          const row = list.find(id);
+          return (
+            <p key={id} class="failure" role="alert">
+              Not sent: <a href={`#/inbox/${id}`}>a message to {row ? titleOf(row) : 'a conversation'}</a>
+            </p>
+          );
+        })}
       </header>
       <div class="rows">
         {source.error !== undefined && <Failure error={source.error} retry={() => void inbox.retry()} />}
@@ -119,7 +127,7 @@ function Filters({ inbox }: Pick<Props, 'inbox'>) {
         aria-label="Tag"
         placeholder="Tag"
         maxLength={50}
-        value={filter.tag}
+        defaultValue={filter.tag}
         onChange={({ currentTarget }) => set({ tag: currentTarget.value.trim() })}
       />
       <label class="check">

@@ -17,6 +17,7 @@ export function Log({ inbox, thread }: ThreadProps) {
   const { drafts } = inbox;
   const first = messages[0]?.sequence ?? 0;
   const last = messages.at(-1)?.sequence ?? 0;
+  const hadFocus = log.current?.contains(document.activeElement);
 
   const look = (): void => {
     const element = log.current;
@@ -33,14 +34,14 @@ export function Log({ inbox, thread }: ThreadProps) {
     const element = log.current;
     const now = place.current;
     if (element === null) return;
-    const isOlder = first < now.first;
-    if (isOlder) element.scrollTop = element.scrollHeight - now.fromEnd;
+    if (first < now.first) element.scrollTop = element.scrollHeight - now.fromEnd;
     else if (now.isAtEnd || drafts.length > now.drafts) element.scrollTop = element.scrollHeight;
-    if (isOlder && !thread.hasOlder) element.focus({ preventScroll: true }); // the button that had it is gone
+    // The button that had it is gone.
+    if (hadFocus && document.activeElement === document.body) element.focus({ preventScroll: true });
     now.first = first;
     now.drafts = drafts.length;
     look();
-  }, [first, last, drafts.length, thread.hasOlder]);
+  });
   useEffect(markSeen, [last, thread.isLoaded, thread.row?.unreadCount]);
   useEffect(() => {
     document.addEventListener('visibilitychange', markSeen);
@@ -74,23 +75,29 @@ export function Log({ inbox, thread }: ThreadProps) {
       )}
       {thread.isLoaded && messages.length + drafts.length === 0 && <Empty>No messages yet.</Empty>}
       <ol>
-        {messages.map((message) => (
-          <li key={message.key} class={`message ${message.sender.toLowerCase()}`}>
-            <p class="author">
-              <bdi>{authorOf(message, inbox)}</bdi> <Time at={message.createdAt} />
-            </p>
-            <p class="content">{message.content}</p>
-          </li>
-        ))}
-        {drafts.map((draft) => (
-          <li key={draft.key} class={draft.error === undefined ? 'message agent is-draft' : 'message agent has-failed'}>
-            <p class="author">
-              <bdi>{inbox.agent.name}</bdi> {draft.error === undefined ? 'Sending …' : 'Not sent'}
-            </p>
-            <p class="content">{draft.content}</p>
-            {draft.error !== undefined && <NotSent inbox={inbox} draft={draft} />}
-          </li>
-        ))}
+        {[
+          ...messages.map((message) => (
+            <li key={message.key} class={`message ${message.sender.toLowerCase()}`}>
+              <p class="author">
+                <bdi>{authorOf(message, inbox)}</bdi> <Time at={message.createdAt} />
+              </p>
+              <p class="content">{message.content}</p>
+            </li>
+          )),
+          // In the same list, a draft that has become a message keeps its element, and is not read out again.
+          ...drafts.map((draft) => (
+            <li
+              key={draft.key}
+              class={draft.error === undefined ? 'message agent is-draft' : 'message agent has-failed'}
+            >
+              <p class="author">
+                <bdi>{inbox.agent.name}</bdi> {draft.error === undefined ? 'Sending …' : 'Not sent'}
+              </p>
+              <p class="content">{draft.content}</p>
+              {draft.error !== undefined && <NotSent inbox={inbox} draft={draft} />}
+            </li>
+          )),
+        ]}
       </ol>
     </div>
   );

@@ -107,21 +107,29 @@ function assigneeIn({ assignee }: Row, { agent }: Inbox): string {
 
 function Subject(props: { readonly inbox: Inbox; readonly subject: string | null; readonly isIdle: boolean }) {
   const { inbox, subject, isIdle } = props;
-  const [text, setText] = useState(subject ?? '');
-  useEffect(() => setText(subject ?? ''), [subject]);
+  /** What is typed, which stays when another agent changes the subject. */
+  const [typed, setTyped] = useState<string>();
+  const text = (typed ?? subject ?? '').trim();
+  async function save(): Promise<void> {
+    if (await inbox.change({ subject: text === '' ? null : text })) setTyped(undefined);
+  }
   return (
     <form
       class="line-form"
       onSubmit={(event) => {
         event.preventDefault();
-        void inbox.change({ subject: text.trim() === '' ? null : text.trim() });
+        void save();
       }}
     >
       <label>
         Subject
-        <input maxLength={200} value={text} onInput={({ currentTarget }) => setText(currentTarget.value)} />
+        <input
+          maxLength={200}
+          value={typed ?? subject ?? ''}
+          onInput={({ currentTarget }) => setTyped(currentTarget.value)}
+        />
       </label>
-      <button type="submit" disabled={!isIdle || text.trim() === (subject ?? '')}>
+      <button type="submit" disabled={!isIdle || text === (subject ?? '')}>
         Save subject
       </button>
     </form>

@@ -164,6 +164,31 @@ test('events that could not be read on while the service was away are read when 
   expect(await page.getByRole('alert').count()).toBe(0);
 });
 
+test('the log of events says that it follows only while it does, and goes on as soon as the page is live', async (context) => {
+  const config = { databasePath: `${temporaryFolder()}/test.db`, clock: new TestClock(new Date().toISOString()) };
+  const { server, page, account, show } = await open(context, config);
+  await page.clock.install();
+  await show('events');
+  const said = page.locator('.view').getByRole('status');
+  await shows(() => said.textContent(), 'Live');
+  await server.close();
+  const connection = page.locator('.connection');
+  await shows(() => connection.textContent(), 'Connecting …');
+  await shows(() => said.textContent(), '');
+  for (let tries = 0; tries < 10; tries++) {
+    const tried = page.waitForEvent('websocket');
+    await page.clock.fastForward(5_000);
+    await tried;
+  }
+  const again = await startTestServer({ ...config, config: { port: Number(new URL(server.url).port) } });
+  context.onTestFinished(() => again.close());
+  const startedMs = performance.now();
+  await ask(again.clientFor(account.secret), 'POST', '/conversations', { subject: 'A tent' });
+  await count(page, 'Events, newest first', 1);
+  expect([await connection.textContent(), await said.textContent()]).toEqual(['Live', 'Live']);
+  expect(performance.now() - startedMs).toBeLessThan(10_000);
+});
+
 test('what was written from right to left stands in its order in an event', async (context) => {
   const { page, account, show } = await open(context);
   const { id } = await ask(account, 'POST', '/conversations', { subject: 'אוהל' });
@@ -409,6 +434,7 @@ test('a webhook whose answer was lost is made once, however often that is tried,
   await dialog.getByLabel('URL').fill('https://shop.example/hooks');
   await dialog.getByRole('button', { name: 'Create' }).click();
   await dialog.getByText('It broke afterwards.').waitFor();
+  expect(await page.evaluate('document.activeElement.textContent')).toBe('Create'); // the keyboard goes on there
   await dialog.getByRole('button', { name: 'Create' }).click();
   expect(await dialog.getByLabel('Secret').inputValue()).toMatch(/^whsec_/);
   await dialog.getByRole('button', { name: 'Done' }).click();
@@ -426,7 +452,7 @@ test('a webhook whose answer was lost is made once, however often that is tried,
   expect((await ask(account, 'GET', '/webhooks')).data).toHaveLength(3);
 });
 
-test('what has failed is sent again when that is asked for', async (context) => {
+test('what has failed is sent again when that is asked for, and how much it is is said also if an answer is lost', async (context) => {
   const { page, account, clock, server, signIn, show } = await open(context);
   const receiver = await Receiver.open(clock, ({ number }) => (number <= 10 ? { status: 500 } : {}));
   const made = await ask(account, 'POST', '/webhooks', { url: `${receiver.url}/hooks` });
@@ -444,6 +470,12 @@ test('what has failed is sent again when that is asked for', async (context) => 
   await show(`webhooks/${made.id}`);
   const deliveries = 'Deliveries, newest first';
   expect((await count(page, deliveries, 1))[0]?.slice(2, 4)).toEqual(['failed', '10']);
+  let answers = 0;
+  await page.route('**/graphql', async (route) => {
+    if (!route.request().postData()?.includes('recoverWebhook')) return route.continue();
+    const response = await route.fetch();
+    return ++answers === 1 ? route.abort() : route.fulfill({ response });
+  });
   await page.getByRole('button', { name: 'Resend what failed' }).click();
   await page.getByRole('dialog').getByRole('button', { name: 'Resend' }).click();
   await page.getByText('Being sent again: 1.').waitFor();

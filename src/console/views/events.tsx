@@ -127,7 +127,8 @@ export function Events({ session, live }: ViewProps) {
   useEffect(() => {
     if (live.connection === 'live' && reading.error !== undefined) reading.again();
   }, [live.connection]);
-  const isFollowing = cursor !== undefined && !isBehind && !isPaused && following === undefined;
+  const isAway = live.connection === 'connecting'; // a client that tries by itself may wait for half a minute
+  const isFollowing = cursor !== undefined && !isBehind && !isPaused && following === undefined && !isAway;
   useEffect(() => {
     if (!isFollowing) return undefined;
     const { round } = shown;

@@ -108,11 +108,13 @@ export function WebhookPage({ id, session: { client }, live }: ViewProps & { rea
     setSaid('The test is being sent.');
     afterAttempt(pages.reload);
   }
-  async function recover(given: FormData): Promise<void> {
+  async function recover(given: FormData, idempotencyKey: string): Promise<void> {
     const since = new Date(String(given.get('since'))).toISOString();
-    const { recoverWebhook: recovered } = await client.graphql<{ recoverWebhook: { count: number } }>(recoverWebhook, {
-      input: { id, since },
-    });
+    const { recoverWebhook: recovered } = await client.graphql<{ recoverWebhook: { count: number } }>(
+      recoverWebhook,
+      { input: { id, since, idempotencyKey } },
+      { isRepeatable: true },
+    );
     setSaid(recovered.count === 0 ? 'None has failed since then.' : `Being sent again: ${recovered.count}.`);
     afterAttempt(pages.reload);
   }

@@ -12,9 +12,11 @@ import {
   isInterfaceType,
   isObjectType,
 } from 'graphql';
-import { useMemo, useState } from 'preact/hooks';
+import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 
 // The schema, to be read: its operations, and from there every type that they take or answer.
+
+const roots: readonly GraphQLNamedType[] = [];
 
 interface SchemaViewProps {
   readonly schema: GraphQLSchema;
@@ -22,16 +24,20 @@ interface SchemaViewProps {
 
 export function SchemaView({ schema }: SchemaViewProps) {
   /** The types that were opened from one another; the roots if there is none. */
-  const [path, setPath] = useState<readonly GraphQLNamedType[]>([]);
+  const [path, setPath] = useState<readonly GraphQLNamedType[]>(roots);
   const [words, setWords] = useState('');
   const type = path.at(-1);
   const open = (next: GraphQLNamedType): void => {
     setWords('');
     setPath([...path, next]);
   };
-  const roots = [schema.getQueryType(), schema.getMutationType(), schema.getSubscriptionType()];
+  const view = useRef<HTMLDivElement>(null);
+  useEffect(() => {
+    if (path !== roots) view.current?.querySelector('h2')?.focus(); // the link is gone, and this may be out of sight
+  }, [path]);
+  const operations = [schema.getQueryType(), schema.getMutationType(), schema.getSubscriptionType()];
   return (
-    <>
+    <div ref={view} class="types">
       <label>
         Find a type or a field
         <input type="search" value={words} onInput={(event) => setWords(event.currentTarget.value)} />
@@ -39,7 +45,7 @@ export function SchemaView({ schema }: SchemaViewProps) {
       {words.trim() !== '' ? (
         <Found schema={schema} words={words.trim().toLowerCase()} open={open} />
       ) : type === undefined ? (
-        roots.map((root) => root && <TypeView key={root.name} schema={schema} type={root} open={open} />)
+        operations.map((root) => root && <TypeView key={root.name} schema={schema} type={root} open={open} />)
       ) : (
         <>
           <p>
@@ -50,7 +56,7 @@ export function SchemaView({ schema }: SchemaViewProps) {
           <TypeView schema={schema} type={type} open={open} />
         </>
       )}
-    </>
+    </div>
   );
 }
 
@@ -89,7 +95,7 @@ function TypeView({ schema, type, open }: SchemaViewProps & Opens & { readonly t
     isObjectType(type) || isInterfaceType(type) || isInputObjectType(type) ? Object.values(type.getFields()) : [];
   return (
     <section aria-label={type.name}>
-      <h2>{type.name}</h2>
+      <h2 tabIndex={-1}>{type.name}</h2>
       <Description text={type.description} />
       {isAbstractType(type) && (
         <p>

@@ -38,15 +38,15 @@ export function TryIt({ operation, caller, service }: TryItProps) {
   useEffect(() => () => calling?.abort(), [calling]);
 
   async function call(form: HTMLFormElement): Promise<void> {
+    const end = new AbortController();
+    setCalling(end); // at once: its credential may have to be renewed, and the button can be pressed twice
     setAnswer(undefined);
-    const authorization = await caller.authorization();
     const given = new FormData(form);
     const { body = '', ...parameters } = Object.fromEntries(
       [...given].map(([name, value]) => [name, String(value).trim()]),
     );
     const [url, init] = requestOf(operation, { parameters, body }, service);
-    const end = new AbortController();
-    setCalling(end);
+    const authorization = await caller.authorization();
     const start = performance.now();
     const response = await fetch(url, {
       ...init,
@@ -88,7 +88,7 @@ export function TryIt({ operation, caller, service }: TryItProps) {
       class="try"
       onSubmit={(event) => {
         event.preventDefault();
-        void submit(event.currentTarget);
+        if (calling === undefined) void submit(event.currentTarget);
       }}
     >
       {needed.map((each) => (
@@ -104,11 +104,17 @@ export function TryIt({ operation, caller, service }: TryItProps) {
       )}
       {operation.body !== undefined && <BodyField example={withSeenIds(operation.body)} />}
       <div class="row">
-        <button type="submit" class="main" disabled={calling !== undefined}>
+        <button type="submit" class="main" aria-disabled={calling !== undefined}>
           Send
         </button>
         {calling && (
-          <button type="button" onClick={() => calling.abort()}>
+          <button
+            type="button"
+            onClick={({ currentTarget: { form } }) => {
+              calling.abort();
+              form?.querySelector<HTMLElement>('[type=submit]')?.focus(); // this one will be gone
+            }}
+          >
             Stop
           </button>
         )}

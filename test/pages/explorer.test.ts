@@ -271,6 +271,15 @@ describe('in a browser', () => {
     await schema.getByRole('button', { name: 'Conversation', exact: true }).click();
     await schema.getByRole('heading', { name: 'Conversation' }).waitFor();
     await schema.getByRole('button', { name: 'Message', exact: true }).first().click();
+    const field = schema.getByRole('term').filter({ hasText: 'clientId' });
+    await field.getByRole('button', { name: 'String' }).press('Enter');
+    const focused = () => page.evaluate(`[document.activeElement.localName, document.activeElement.textContent]`);
+    await shows(focused, ['h2', 'String']);
+    await schema.getByRole('button', { name: '← Message' }).press('Enter');
+    await shows(focused, ['h2', 'Message']);
+    expect(
+      await schema.getByRole('heading', { name: 'Message' }).evaluate((it) => it.getBoundingClientRect().top),
+    ).toBeGreaterThan(0);
     await schema.getByRole('button', { name: '← Conversation' }).click();
     await schema.getByRole('button', { name: '← Operations' }).click();
     await schema.getByRole('heading', { name: 'Mutation' }).waitFor();

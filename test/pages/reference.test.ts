@@ -16,6 +16,7 @@ import { otherMachine } from '../support/chromium.ts';
 import { longTest } from '../support/effort.ts';
 import { temporaryFolder } from '../support/files.ts';
 import { startTestServer, type TestAccount, type TestServer } from '../support/server.ts';
+import { gate } from '../support/wait.ts';
 
 // The page of `/docs`: its samples, and what can be tried on it.
 
@@ -222,6 +223,27 @@ describe('in a browser', () => {
     await renewed;
     await section.getByText('200 OK').waitFor();
     expect(errors).toEqual([]);
+  });
+
+  longTest('what is tried is sent once, also by a double click while its credential is renewed', async (context) => {
+    const { page } = await open(context);
+    await page.clock.install({ time: server.clock.nowMs });
+    await signInToConsole(page, server.url, account.secret);
+    await page.goto(`${server.url}/docs`);
+    await page.getByText('You are signed in to the console.').waitFor();
+    const section = page.locator('#createConversation');
+    await section.getByRole('button', { name: 'Try it' }).click();
+    await page.clock.fastForward(16 * 60_000);
+    const renewing = gate();
+    await page.route('**/console/session/token', async (route) => {
+      await renewing.opened;
+      await route.continue();
+    });
+    await section.getByRole('button', { name: 'Send' }).dblclick();
+    renewing.open();
+    await section.getByText('201 Created').waitFor();
+    expect((await account.rest('GET', '/conversations')).body.data).toHaveLength(1);
+    expect(await page.evaluate('document.activeElement.textContent')).toBe('Send');
   });
 
   longTest('a credential is forgotten with the page', async (context) => {

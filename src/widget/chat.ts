@@ -187,6 +187,11 @@ export class Chat {
     return this.#drafts.filter(({ conversationId }) => conversationId === this.#thread?.id);
   }
 
+  /** Whether a message was not sent into a conversation. */
+  hasFailed({ id }: Row): boolean {
+    return this.#drafts.some(({ hasFailed, conversationId }) => hasFailed && conversationId === id);
+  }
+
   /** Whether there are conversations before those in the list. */
   get hasEarlier(): boolean {
     return this.#rest !== null;

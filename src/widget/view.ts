@@ -176,7 +176,9 @@ export class View {
     const open = (): void => this.#actions.open(row.id);
     const attributes = { 'data-id': row.id, ...(isCurrent && { 'aria-current': 'true' }) };
     const time = make('time', { class: 'meta', datetime: row.lastActivityAt }, timeOf(row.lastActivityAt));
-    return make('li', {}, button('conversation', attributes, open, subject, count, time));
+    const failed = make('span', { class: 'meta failed' }, this.#texts('failed'));
+    failed.hidden = !chat.hasFailed(row);
+    return make('li', {}, button('conversation', attributes, open, subject, failed, count, time));
   }
 
   #renderLog(chat: Chat, isShown: boolean): void {
@@ -286,7 +288,9 @@ function button(
   ...children: readonly (Node | string)[]
 ): HTMLButtonElement {
   const element = make('button', { type: 'button', part: name, class: name, ...attributes }, ...children);
-  element.addEventListener('click', onClick);
+  element.addEventListener('click', ({ detail }) => {
+    if (detail < 2) onClick(); // a double click does not take back what it has done
+  });
   return element;
 }
 

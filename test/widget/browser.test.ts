@@ -326,6 +326,32 @@ async function refuse(page: Page, url: string): Promise<() => Promise<void>> {
   return () => page.unroute(url);
 }
 
+test('a message that could not be sent says so in the list, too, when another conversation is open by then', async (context) => {
+  const { page, agent, visitor } = await open(context);
+  await agent.begin('A tent', 'It is green.');
+  await agent.begin('A lamp', 'It is red.');
+  await visitor.launcher.dblclick(); // which does not close it again
+  await visitor.openFromList('A tent');
+  await shows(visitor.texts, ['It is green.']);
+  const sending = gate();
+  await page.route('**/messages', async (route) => {
+    await sending.opened;
+    await route.fulfill({
+      status: 422,
+      headers: { 'Access-Control-Allow-Origin': '*' },
+      json: { code: 'QUOTA_EXCEEDED', detail: 'The conversation is full.' },
+    });
+  });
+  await visitor.write('And the pegs?');
+  await visitor.openFromList('A lamp');
+  await shows(visitor.texts, ['It is red.']);
+  sending.open();
+  await visitor.list.click();
+  const rows = visitor.widget.locator('[part=conversation]');
+  await rows.filter({ hasText: 'A tent' }).getByText('Not sent.').waitFor();
+  expect(await rows.filter({ hasText: 'A lamp' }).getByText('Not sent.').isVisible()).toBe(false);
+});
+
 test('what is written after a first message that could not be sent stays with it', async (context) => {
   const { page, agent, visitor } = await open(context, { isTimed: true });
   await visitor.launcher.click();

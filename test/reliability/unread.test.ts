@@ -225,6 +225,24 @@ longTest(
   90_000,
 );
 
+test('a client that reads nothing is closed with 4290, though it goes on sending pings', async () => {
+  const own = await startTestServer({ timings: { slowReaderMs: 1_500 } });
+  onTestFinished(() => own.close());
+  const account = await own.account();
+  const id = await conversationWith(account, 80, own);
+  const reader = await new RawSocket(own.url).init(account.secret);
+  const { socket, closed } = reader;
+  onTestFinished(() => socket.terminate());
+  socket.pause();
+  const query = `{ conversation(id: "${id}") { messages(first: 80) { nodes { a: content b: content } } } }`; // 8 MB
+  for (const operation of ['a', 'b', 'c']) reader.subscribe(operation, query);
+  const pinging = setInterval(() => socket.ping(), 100);
+  onTestFinished(() => clearInterval(pinging));
+  await until(() => own.app.sessions.size === 0);
+  socket.resume();
+  expect((await closed).code).toBe(4290);
+});
+
 test('an operation that waits behind unread answers is not done once its key was revoked', async () => {
   const id = await conversationWith(client, 1);
   const { body: made } = await client.rest('POST', '/api-keys', { body: { name: 'leaked' } });

@@ -1,4 +1,4 @@
-import type { Socket } from 'node:net';
+import type { Duplex } from 'node:stream';
 import { MessageType, type WebSocket as ProtocolSocket } from 'graphql-ws';
 import type { WebSocket } from 'ws';
 import type { Arrival } from '../../access/admission.ts';
@@ -30,6 +30,8 @@ export const closeCodes = {
 /** With more than this unsent, reading pauses: a client that does not read responses cannot send requests. */
 const maxUnsentBytes = 1024 * 1024;
 const maxUnsentMessages = 256;
+/** How often it is looked, within the time in which a client has to take something, whether it has taken a part. */
+const looks = 6;
 /** RFC 6455, section 5.5: a control frame has at most 125 bytes, two of which are the code. */
 const maxReasonBytes = 123;
 
@@ -70,7 +72,7 @@ function isOfServer(message: unknown): boolean {
  */
 export class ClientSocket implements ProtocolSocket, InboxSocket, Session {
   readonly #webSocket: WebSocket;
-  readonly #connection: Socket;
+  readonly #connection: Duplex;
   readonly #watch: PullWatch;
   readonly #pinging: NodeJS.Timeout;
   readonly #inbox: Inbox;
@@ -84,8 +86,9 @@ export class ClientSocket implements ProtocolSocket, InboxSocket, Session {
   /** Whether either side has ended the socket: nothing more is to be computed for it. */
   isEnded = false;
   #unsent = 0;
-  /** Whether no message has been sent whole for long. */
-  #isSlow = false;
+  /** How often in a row nothing had been taken, and what was left of what is being sent, in bytes. */
+  #idleLooks = 0;
+  #left = 0;
   /** Resolvers of the `drained` promises. */
   #waiting: (() => void)[] = [];
   #isReleasing = false;
@@ -95,14 +98,13 @@ export class ClientSocket implements ProtocolSocket, InboxSocket, Session {
   #freeSinceMs = Number.NEGATIVE_INFINITY;
 
   /** @param connection the stream under the socket */
-  constructor(webSocket: WebSocket, connection: Socket, address: string, options: ClientSocketOptions) {
+  constructor(webSocket: WebSocket, connection: Duplex, address: string, options: ClientSocketOptions) {
     const { pingMs, slowReaderMs } = options.timings;
     this.#options = options;
     this.#webSocket = webSocket;
     this.#connection = connection;
     this.address = address;
-    this.#watch = new PullWatch(slowReaderMs / 2, () => this.#awaitPart());
-    connection.on('timeout', () => this.close(closeCodes.slowReader, 'Slow reader'));
+    this.#watch = new PullWatch(slowReaderMs / looks, () => this.#look());
     this.#inbox = new Inbox(this, options.heldMessages);
     this.#pinging = setInterval(() => this.#ping(), pingMs).unref();
     webSocket.on('ping', () => this.countFree());
@@ -179,7 +181,7 @@ export class ClientSocket implements ProtocolSocket, InboxSocket, Session {
     const webSocket = this.#webSocket;
     if (this.isEnded || webSocket.readyState !== webSocket.OPEN || messages.length === 0) return Promise.resolve();
     return new Promise((resolve) => {
-      if (this.#unsent === 0) this.#watch.given();
+      if (this.#unsent === 0) this.#startLooking();
       this.#unsent += messages.length;
       const last = messages.length - 1;
       this.#connection.cork(); // so that they are sent in one write
@@ -198,7 +200,7 @@ export class ClientSocket implements ProtocolSocket, InboxSocket, Session {
 
   /** Whether the client has taken enough to be sent more. While not, events wait in the log and queries do not begin. */
   get isWritable(): boolean {
-    return !this.#isSlow && this.#unsent <= maxUnsentMessages && this.#webSocket.bufferedAmount <= maxUnsentBytes;
+    return this.#unsent <= maxUnsentMessages && this.#webSocket.bufferedAmount <= maxUnsentBytes;
   }
 
   /** Resolves when `isWritable` holds, or the socket has ended. */
@@ -232,7 +234,6 @@ export class ClientSocket implements ProtocolSocket, InboxSocket, Session {
   #end(): void {
     if (this.isEnded) return;
     this.#watch.taken();
-    this.#connection.setTimeout(0);
     this.#inbox.clear();
     this.isEnded = true;
     for (const resolve of this.#waiting.splice(0)) resolve();
@@ -244,21 +245,24 @@ export class ClientSocket implements ProtocolSocket, InboxSocket, Session {
     this.#unsent--;
     if (this.isEnded) return;
     if (this.#unsent === 0) this.#watch.taken();
-    else this.#watch.given();
-    if (this.#isSlow) this.#connection.setTimeout(0);
-    this.#isSlow = false;
+    else this.#startLooking();
     this.regulate();
     if (!this.#isReleasing) this.#release();
   }
 
-  /**
-   * Half of the time is over in which the client had to take something. Whether it takes parts of a long message only the
-   * timer of the connection knows. That begins anew with whatever else is sent or read, so nothing is meanwhile.
-   */
-  #awaitPart(): void {
-    this.#isSlow = true;
-    this.#connection.setTimeout(this.#options.timings.slowReaderMs / 2);
-    this.regulate();
+  #startLooking(): void {
+    this.#idleLooks = 0;
+    this.#left = 0;
+    this.#watch.given();
+  }
+
+  /** A long message can take a client on a slow line minutes: it makes progress as long as less of it is left each time. */
+  #look(): void {
+    const left = bytesBeingSent(this.#connection);
+    this.#idleLooks = left < this.#left ? 0 : this.#idleLooks + 1;
+    this.#left = left;
+    if (this.#idleLooks < looks) this.#watch.given();
+    else this.close(closeCodes.slowReader, 'Slow reader');
   }
 
   /** Resolves one `drained` promise per turn of the loop: what the first sends may leave no room for the next. */
@@ -302,6 +306,15 @@ export interface SocketState {
   caller: Caller | undefined;
   /** Has graphql-ws end the subscriptions of the socket, and answer nothing more. */
   endOperations: (() => Promise<void>) | undefined;
+}
+
+/**
+ * How many bytes the system has not taken yet of what is being written to a connection. Node itself looks at this, which is
+ * not documented, and tells of a write only when all of it is done.
+ */
+function bytesBeingSent(connection: Duplex): number {
+  const { _handle: handle } = connection as { _handle?: { readonly writeQueueSize: number } | null };
+  return handle?.writeQueueSize ?? 0;
 }
 
 function messageOf(text: string): Message {

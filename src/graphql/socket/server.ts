@@ -1,5 +1,4 @@
 import type { IncomingMessage, Server } from 'node:http';
-import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { handleProtocols, makeServer } from 'graphql-ws';
 import { type WebSocket, WebSocketServer } from 'ws';
@@ -128,8 +127,7 @@ export function attachSocket(server: Server, ports: Ports, options: SocketOption
 
   function open(webSocket: WebSocket, connection: Duplex, request: IncomingMessage): void {
     const arrival = arrivalOf(request);
-    // Without TLS, the stream that Node hands over is a socket.
-    const socket = new ClientSocket(webSocket, connection as Socket, admission.networkOf(arrival), shared);
+    const socket = new ClientSocket(webSocket, connection, admission.networkOf(arrival), shared);
     const state: SocketState = {
       socket,
       arrival,

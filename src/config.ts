@@ -125,10 +125,10 @@ function postgresFault(text: string): string | undefined {
   const url = isPostgres(text) && URL.canParse(text) ? new URL(text) : undefined;
   const isComplete = url !== undefined && url.host !== '' && url.pathname.length > 1;
   // An @ behind the host is that of a password which is not escaped; it must not be shown.
-  if (!isComplete || url.hash !== '' || /@|%00/.test(url.pathname + url.search)) {
+  if (!isComplete || url.hash !== '' || /@/.test(url.pathname + url.search) || /%00/.test(url.href)) {
     return `must be the URL of a PostgreSQL database, such as ${postgresExample}`;
   }
-  if (decoded(`${url.username}${url.password}${url.pathname}`) === undefined) {
+  if ([url.username, url.password, url.hostname, url.pathname].some((part) => decoded(part) === undefined)) {
     return 'holds a % that begins no escape; write % as %25';
   }
   const { sslmode, ...others } = Object.groupBy(url.searchParams, ([name]) => name);

@@ -22,8 +22,8 @@ export interface EventOfSocket {
 }
 
 /**
- * So often the service is asked whether it is there. After as long without an answer, or a connection, that is taken for
- * dead.
+ * So often the service is asked whether it is there. A connection on which no answer comes for as long, or that does not
+ * open, is taken for dead.
  */
 const askingMs = 20_000;
 

@@ -19,10 +19,13 @@ export function descriptionOf({ description }: z.ZodType): string {
   return description;
 }
 
+/** What describes the fields of a record. */
 export type ObjectShape = z.ZodObject;
 
 /** What a shape says of a field, in the words of GraphQL. @throws Error for a field without a description */
 export function fieldIn({ shape }: ObjectShape, name: string): { nullable: boolean; description: string } {
   const field = shape[name] as z.ZodType;
-  return { nullable: field.isNullable(), description: descriptionOf(field) };
+  const { description } = field;
+  if (description === undefined) throw new Error(`The field ${name} has no description`);
+  return { nullable: field.isNullable(), description };
 }

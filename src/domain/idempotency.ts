@@ -59,7 +59,7 @@ interface Request<Output> {
 export class Once<Output> {
   readonly #request: Request<Output>;
   readonly #fingerprint: Uint8Array;
-  /** Whether it is known if this request is the first with its key. */
+  /** Whether this request has run before: what it finds under its key then can be its own. */
   #hasBegun = false;
 
   constructor(request: Request<Output>) {

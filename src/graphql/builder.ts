@@ -46,7 +46,7 @@ export function answering(operation: { readonly name: string; readonly summary: 
 /** What an operation of the domain returns. */
 export type ResultOf<Called extends Pick<Operation<never>, 'run'>> = Awaited<ReturnType<Called['run']>>;
 
-/** Types of fields, without those that cannot show what an object has under their names. */
+/** For each field the given type, if it can show what the object has under the field’s name; `never` for others. */
 type Fitting<Shown, Types> = {
   readonly [Name in keyof Types]: Name extends keyof Shown
     ? Shown[Name] extends ShapeFromTypeParam<SchemaTypes, Types[Name] & TypeParam<SchemaTypes>, true>

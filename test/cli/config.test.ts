@@ -129,13 +129,18 @@ describe('what is refused', () => {
     [{ DATABASE_URL: 'postgres://a:5/secret@x/y' }, `DATABASE_URL ${noPostgres}`],
     [{ DATABASE_URL: 'postgres://a:5/b?secret@x/y' }, `DATABASE_URL ${noPostgres}`],
     [{ DATABASE_URL: 'postgres://a:5/b#secret@x/y' }, `DATABASE_URL ${noPostgres}`],
-    ...['postgres://a:5%@x/y', 'postgres://a%zz@x/y', 'postgres://x/100%'].map(
-      (DATABASE_URL): [Record<string, string>, string] => [
-        { DATABASE_URL },
-        'DATABASE_URL holds a % that begins no escape; write % as %25',
-      ],
-    ),
+    ...[
+      'postgres://a:5%@x/y',
+      'postgres://a%:25@x/y',
+      'postgres://a%zz@x/y',
+      'postgres://x%zz/y',
+      'postgres://x/100%',
+    ].map((DATABASE_URL): [Record<string, string>, string] => [
+      { DATABASE_URL },
+      'DATABASE_URL holds a % that begins no escape; write % as %25',
+    ]),
     [{ DATABASE_URL: 'postgres://x/y%00' }, `DATABASE_URL ${noPostgres}`],
+    [{ DATABASE_URL: 'postgres://a%00:b@x/y' }, `DATABASE_URL ${noPostgres}`],
     [{ DATABASE_PREPARE: 'no' }, 'DATABASE_PREPARE must be true or false'],
     [{ DATABASE_POOL_SIZE: '1' }, 'DATABASE_POOL_SIZE must be a whole number from 2 to 1000'],
     [{ DATABASE_URL: 'mysql://x' }, noDatabase],

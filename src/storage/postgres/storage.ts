@@ -78,7 +78,7 @@ export async function openPostgresStorage(url: string, given: PostgresOptions): 
 
 /** @throws Error when the proxy cannot be used, or leads to another database than the one that was migrated */
 async function requireSame(proxied: Pool, direct: Pool): Promise<void> {
-  const select = `SELECT concat(system_identifier, ' ', oid) AS place
+  const select = `SELECT concat(system_identifier, ' ', oid, ' ', pg_is_in_recovery()) AS place
     FROM pg_control_system(), pg_database WHERE datname = current_database()`;
   try {
     const [one, other] = await Promise.all([proxied, direct].map((pool) => pool.query(select, [], false)));

@@ -6,7 +6,7 @@ import type { RateLimit } from '../domain/ports.ts';
 import { timestamp } from '../domain/time.ts';
 import { authenticate, authenticateSignIn, type CredentialStores } from './authenticate.ts';
 import { clientAddress, FailedAttempts, network } from './failed-attempts.ts';
-import type { LoadShedder } from './load-shedder.ts';
+import type { Asked, LoadShedder } from './load-shedder.ts';
 import type { Origins, PageOrigin } from './origins.ts';
 import type { Charge, RateLimiter } from './rate-limit.ts';
 import { Shares } from './shares.ts';
@@ -27,8 +27,7 @@ export interface Arrival extends PageOrigin {
 /** A request as admission reads it, and what it finds out about it. */
 export interface AdmissionContext {
   readonly arrival: Arrival;
-  /** Whether it changes nothing. */
-  readonly isRead: boolean;
+  readonly asked: Asked;
   /** Whether its client has disconnected. */
   readonly isGone: boolean;
   readonly traceparent: string | undefined;
@@ -70,13 +69,12 @@ export class Admission {
 
   /**
    * Waits until it is the turn of a request or of an operation on a socket.
-   * @param isRead whether it changes nothing
    * @param credential with which further requests are refused for a moment, if this one is
    * @returns undefined if it need not wait
    * @throws UNAVAILABLE when overloaded
    */
-  enter(accountId: string, isRead: boolean, credential?: string): Promise<void> | undefined {
-    return this.#options.loadShedder.enter(accountId, isRead, credential);
+  enter(accountId: string, asked: Asked, credential?: string): Promise<void> | undefined {
+    return this.#options.loadShedder.enter(accountId, asked, credential);
   }
 
   /**
@@ -199,7 +197,7 @@ export class Admission {
    */
   async #waited(context: AdmissionContext, caller: Caller): Promise<boolean> {
     try {
-      const turn = this.enter(caller.account.id, context.isRead, context.arrival.authorization);
+      const turn = this.enter(caller.account.id, context.asked, context.arrival.authorization);
       await turn;
       return turn !== undefined;
     } catch (error) {

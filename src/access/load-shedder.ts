@@ -18,6 +18,12 @@ const maxRemembered = 10_000;
 /** This many may always wait: a pool of clients, each waiting for its response, is no overload. */
 const neverRefused = 256;
 
+/**
+ * What a request asks for. Of a GraphQL request, and of the call of a tool, that is known when the body has been read: it
+ * waits as a read, and a change once more then, among the writes. It is refused as a write is, or no change ever would be.
+ */
+export type Asked = 'read' | 'write' | 'either';
+
 interface LoadShedderOptions {
   readonly scheduler: Scheduler;
   readonly storage: Pick<Storage, 'waitingWrites' | 'writeWaitMs'>;
@@ -88,18 +94,18 @@ export class LoadShedder {
    * @returns undefined if it may run at once
    * @throws UNAVAILABLE when overloaded; the promise can reject with it, too
    */
-  enter(accountId: string, isRead: boolean, credential?: string): Promise<void> | undefined {
+  enter(accountId: string, asked: Asked, credential?: string): Promise<void> | undefined {
     const { scheduler, storage } = this.#options;
     const sinceMs = performance.now();
     if (this.#isOverloaded(sinceMs)) {
-      const waitMs = scheduler.waitMs(accountId) + (isRead ? 0 : storage.writeWaitMs(accountId));
+      const waitMs = scheduler.waitMs(accountId) + (asked === 'read' ? 0 : storage.writeWaitMs(accountId));
       if (waitMs > patienceMs) {
         if (this.#lately.size === 0) this.#latelySinceMs = sinceMs;
         if (credential !== undefined && this.#lately.size < maxRemembered) this.#lately.add(credential);
         throw this.#refuse(sinceMs);
       }
     }
-    return scheduler.request(accountId, isRead)?.then(() => {
+    return scheduler.request(accountId, asked !== 'write')?.then(() => {
       const nowMs = performance.now();
       if (nowMs - sinceMs > maxWaitMs && this.#isFlood) throw this.#refuse(nowMs);
     });

@@ -28,6 +28,8 @@ export const maxErrors = 100;
 export class AnswerBudget {
   /** The bytes of JSON so far. */
   bytes = 0;
+  /** Whether it is that of a mutation, or of a batch with one. */
+  isOfMutation = false;
   /** Whether a list has been read for it. */
   hasListed = false;
   /** The bytes of long texts that were read for it, whether or not they are part of it. */

@@ -126,8 +126,9 @@ export function judge(
       throw validationFailed(variableFaults(schema, document, node, values));
     measured = operation.measure(coerced.coerced);
     refuseTooComplex(measured, budget);
-    const units = node.operation === 'mutation' ? Math.max(1, measured.rootFields) : 1;
-    return { errors: [], units, measured };
+    if (node.operation !== 'mutation') return { errors: [], units: 1, measured };
+    budget.isOfMutation = true;
+    return { errors: [], units: Math.max(1, measured.rootFields), measured };
   } catch (error) {
     const nodes = errors?.[0]?.nodes ?? nulls.slice(0, 1);
     return { ...oneUnit, measured, errors: [new GraphQLError('', { nodes, originalError: error as Error })] };
@@ -174,12 +175,17 @@ export async function inRoom<T>(accountId: string, budget: AnswerBudget, work: (
 }
 
 /**
- * Waits for room and for a turn of the account, as the operations of a request need. Small ones need neither.
+ * Waits for room and for a turn of the account, as the operations of a request need. Small queries need neither, and
+ * mutations have their turn among the writes.
  * @returns what is to be called when the answer has been written
  * @throws UNAVAILABLE when too many of the account wait
  */
-export async function enterRoom(accountId: string, { size, needsTurn }: AnswerBudget): Promise<() => void> {
+export async function enterRoom(
+  accountId: string,
+  { size, isOfMutation, needsTurn }: AnswerBudget,
+): Promise<() => void> {
   const leave = size <= smallBytes ? () => {} : await enterAnswerRoom(accountId, size);
+  if (isOfMutation) await scheduler.request(accountId, false);
   if (needsTurn) await scheduler.step(accountId);
   return leave;
 }

@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { type Admission, type AdmissionContext, type Arrival, refuseGone } from '../access/admission.ts';
+import type { Asked } from '../access/load-shedder.ts';
 import type { Charge } from '../access/rate-limit.ts';
 import { holdsSecret } from '../access/secrets.ts';
 import type { Caller } from '../domain/caller.ts';
@@ -71,6 +72,11 @@ export class RequestContext implements AdmissionContext {
   /** Whether it is a GET, or a HEAD, which is a GET whose response Node sends without its body. */
   get isRead(): boolean {
     return this.method === 'GET' || this.method === 'HEAD';
+  }
+
+  get asked(): Asked {
+    if (this.isRead) return 'read';
+    return this.face === 'graphql' || this.face === 'mcp' ? 'either' : 'write';
   }
 
   /** Whether a GraphQL answer is to say what it was counted to cost. */

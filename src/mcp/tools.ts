@@ -145,7 +145,7 @@ async function enterCall(accountId: string): Promise<() => void> {
  * @throws DomainError as the operation; QUERY_TOO_COMPLEX when the answer is too long
  */
 export async function callTool({ binding }: Tool, { ports, caller, given, refuseLate }: Call): Promise<string> {
-  const { operation, itemBytes } = binding;
+  const { method, operation, itemBytes } = binding;
   operation.authorise(caller);
   const input = operation.parse(given, [], caller, ports);
   const { limit = 0 } = input as { limit?: number };
@@ -153,6 +153,7 @@ export async function callTool({ binding }: Tool, { ports, caller, given, refuse
   // A page is read whole before it is known to be too long. It waits for memory alone: those that do keep nobody's place.
   const leave = await (itemBytes > 0 ? enterAnswerRoom(accountId, limit * itemBytes) : enterCall(accountId));
   try {
+    if (method !== 'GET') await scheduler.request(accountId, false); // it was admitted as what reads is
     await refuseLate();
     const output = await operation.run(ports, caller, input);
     const { body, json, pieces } = await binding.answer(output, caller);

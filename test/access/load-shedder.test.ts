@@ -42,7 +42,7 @@ function workplace(eachMs: number, { waitingWrites, writeWaitMs } = noWrites) {
     async ask({ accountId = 'account', isRead = false }: Asking = {}): Promise<'done' | DomainError> {
       const own = number++;
       try {
-        await loadShedder.enter(accountId, isRead);
+        await loadShedder.enter(accountId, isRead ? 'read' : 'write');
       } catch (error) {
         return error as DomainError;
       }
@@ -151,7 +151,7 @@ test('a credential that was refused is refused for a moment without being looked
   expect(await slow.ask()).toBe('done');
   hold(600);
   slow.loadShedder.refuseAgain('Bearer one');
-  expect(() => slow.loadShedder.enter('account', false, 'Bearer one')).toThrow(DomainError);
+  expect(() => slow.loadShedder.enter('account', 'write', 'Bearer one')).toThrow(DomainError);
   expect(() => slow.loadShedder.refuseAgain('Bearer one')).toThrow(DomainError);
   slow.loadShedder.refuseAgain('Bearer other');
   slow.loadShedder.refuseAgain(undefined);

@@ -111,6 +111,63 @@ describe.each(Object.entries(faces))('a request that waits for its turn, over %s
   });
 });
 
+const query = '{ account { id } }';
+const mutation = 'mutation { createConversation(input: {}) { conversation { id } } }';
+const overSocket = async ({ secret }: TestAccount, text: string): Promise<() => Promise<unknown>> => {
+  const socket = await new RawSocket(server.url).init(secret);
+  return () => {
+    socket.subscribe('1', text);
+    return socket.first('1', 'next');
+  };
+};
+
+/** How to ask for a read or a change, once all that comes before is done. */
+const asking: Record<string, (client: TestAccount, isRead: boolean) => Promise<() => Promise<unknown>>> = {
+  'over REST': async (client, isRead) => () => client.rest(isRead ? 'GET' : 'POST', '/conversations'),
+  'by POST over GraphQL': async (client, isRead) => () => client.graphql(isRead ? query : mutation),
+  'in a batch over GraphQL': async ({ secret }, isRead) => {
+    const headers = { authorization: `Bearer ${secret}`, 'content-type': 'application/json' };
+    const body = JSON.stringify([{ query }, { query: isRead ? query : mutation }]);
+    return () => fetch(`${server.url}/graphql`, { method: 'POST', headers, body });
+  },
+  'by a tool': async (client, isRead) => {
+    const call = (name: string) => postMcp(server.url, client.secret, toolCall(name));
+    await call('getAccount'); // the library is loaded
+    return () => call(isRead ? 'getAccount' : 'createConversation');
+  },
+  'on a socket': (client, isRead) => overSocket(client, isRead ? query : mutation),
+};
+
+test.each(Object.entries(asking))(
+  'what reads %s does not wait for the account’s writes, and what changes something waits among them',
+  async (_, prepare) => {
+    const client = await server.account();
+    const [read, change] = [await prepare(client, true), await prepare(client, false)];
+    const workers = 200;
+    let written = 0;
+    let isOver = false;
+    const writing = async (): Promise<void> => {
+      while (!isOver) {
+        await scheduler.request(client.account.id, false);
+        workFor(1);
+        written++;
+      }
+    };
+    const busy = Array.from({ length: workers }, writing);
+    const writtenDuring = async (ask: () => Promise<unknown>): Promise<number> => {
+      const before = written;
+      await ask();
+      return written - before;
+    };
+    const duringRead = await writtenDuring(read);
+    const duringChange = await writtenDuring(change);
+    isOver = true;
+    await Promise.all(busy);
+    expect(duringRead).toBeLessThan(workers / 2);
+    expect(duringChange).toBeGreaterThan(0.9 * workers);
+  },
+);
+
 /** Revokes a key of an account, as another process would. */
 async function revoke({ account }: TestAccount, id: string): Promise<void> {
   await server.app.ports.storage.write(async (tx) => {

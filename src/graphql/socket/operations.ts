@@ -43,7 +43,7 @@ export class SocketOperations {
       // What would be refused does not wait for capacity, where it would hold up the requests of others.
       const waiting = await this.#callerOf(state);
       const { remaining } = await admission.peek(waiting);
-      if (remaining > 0) await admission.enter(waiting.account.id, false);
+      if (remaining > 0) await admission.enter(waiting.account.id, 'either');
       if (!state.socket.isWritable) await state.socket.drained();
       requireOpen(state);
       const caller = await this.#callerOf(state);

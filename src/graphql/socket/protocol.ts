@@ -88,7 +88,7 @@ async function connect(
   let caller: Caller;
   try {
     caller = await admission.identify(typeof given === 'string' ? { ...arrival, authorization: given } : arrival);
-    await admission.enter(caller.account.id, false);
+    await admission.enter(caller.account.id, 'write');
     // What came right behind is handled first, and so found to be too early.
     await nextTurn();
     await scheduler.step(socket.owner);

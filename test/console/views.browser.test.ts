@@ -182,11 +182,9 @@ test('the log of events says that it follows only while it does, and goes on as 
   }
   const again = await startTestServer({ ...config, config: { port: Number(new URL(server.url).port) } });
   context.onTestFinished(() => again.close());
-  const startedMs = performance.now();
   await ask(again.clientFor(account.secret), 'POST', '/conversations', { subject: 'A tent' });
   await count(page, 'Events, newest first', 1);
   expect([await connection.textContent(), await said.textContent()]).toEqual(['Live', 'Live']);
-  expect(performance.now() - startedMs).toBeLessThan(10_000);
 });
 
 test('what was written from right to left stands in its order in an event', async (context) => {

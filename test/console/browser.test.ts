@@ -579,6 +579,20 @@ test('a double click closes a conversation once, and does not open it again', as
   expect((await others.ask('GET', `/conversations/${id}`)).status).toBe('closed');
 });
 
+test('pressing Enter twice closes a conversation once, and does not open it again', async (context) => {
+  const { page, account, others, agent } = await open(context);
+  const id = await others.start('Ada', 'Hello');
+  await agent.signIn(account.secret);
+  await agent.row('Ada').click();
+  await agent.button('Close').press('Enter');
+  await agent.button('Reopen').waitFor();
+  await shows(() => page.evaluate('document.activeElement.textContent'), 'Ada');
+  await page.keyboard.press('Enter');
+  await page.reload();
+  await agent.button('Reopen').waitFor();
+  expect((await others.ask('GET', `/conversations/${id}`)).status).toBe('closed');
+});
+
 test('what is wrong with a tag is said with the name of its field', async (context) => {
   const { page, account, others, agent } = await open(context);
   await others.start('Ada', 'Hello');

@@ -73,12 +73,13 @@ function About({ inbox, thread, row }: AboutProps) {
             Unassign
           </Button>
         )}
+        {/* With the same key, the one would keep the other’s focus, and Enter pressed twice undo what it did. */}
         {row.status === 'CLOSED' ? (
-          <Button disabled={!isIdle} onClick={() => inbox.change({ status: 'ACTIVE' })}>
+          <Button key="reopen" disabled={!isIdle} onClick={() => inbox.change({ status: 'ACTIVE' })}>
             Reopen
           </Button>
         ) : (
-          <Button disabled={!isIdle} onClick={() => inbox.change({ status: 'CLOSED' }, true)}>
+          <Button key="close" disabled={!isIdle} onClick={() => inbox.change({ status: 'CLOSED' }, true)}>
             Close
           </Button>
         )}

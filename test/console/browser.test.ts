@@ -478,6 +478,63 @@ test('what is being typed as a tag or a subject stays while something happens', 
   await shows(() => subject.inputValue(), 'A blue tent');
 });
 
+test('what is typed while a subject or a tag is being saved stays, and the keyboard goes on where it was', async (context) => {
+  const { page, account, others, agent } = await open(context);
+  await others.start('Ada', 'Hello');
+  await agent.signIn(account.secret);
+  await agent.row('Ada').click();
+  await agent.thread.locator('summary').click();
+  const focused = () => page.evaluate('document.activeElement.textContent');
+  let changing = gate();
+  await page.route('**/graphql', async (route) => {
+    if (route.request().postData()?.includes('updateConversation')) await changing.opened;
+    await route.continue();
+  });
+  const fields = [
+    { label: 'Subject', button: 'Save subject', shown: agent.thread.locator('summary bdi'), left: 'tent, green' },
+    { label: 'New tag', button: 'Add tag', shown: agent.thread.locator('summary .tag'), left: '' },
+  ];
+  for (const { label, button, shown, left } of fields) {
+    const field = agent.thread.getByLabel(label);
+    const isBusy = () => agent.button('Assign to me').isDisabled();
+    changing = gate();
+    await field.pressSequentially('tent');
+    await field.press('Enter');
+    await shows(isBusy, true);
+    await field.pressSequentially(', green');
+    changing.open();
+    await shows(() => shown.allTextContents(), ['tent']);
+    await shows(isBusy, false);
+    expect(await field.inputValue()).toBe('tent, green');
+
+    changing = gate();
+    if (label === 'New tag') await field.fill('green');
+    await agent.button(button).focus();
+    await page.keyboard.press('Enter');
+    await shows(isBusy, true);
+    expect(await focused()).toBe(button);
+    await page.keyboard.press('Enter'); // nothing, since it is busy
+    changing.open();
+    await shows(isBusy, false);
+    expect([await focused(), await field.inputValue()]).toEqual([button, left]);
+  }
+});
+
+test('a subject that is typed and taken back is not being typed: it follows what others make of it', async (context) => {
+  const { account, others, agent } = await open(context);
+  const id = await others.start('Ada', 'Hello', { subject: 'A tent' });
+  await agent.signIn(account.secret);
+  await agent.row('Ada').click();
+  await agent.thread.locator('summary').click();
+  const subject = agent.thread.getByLabel('Subject');
+  await subject.press('End');
+  await subject.press('s');
+  await subject.press('Backspace');
+  await others.ask('PATCH', `/conversations/${id}`, { subject: 'A green tent' });
+  await agent.thread.locator('summary', { hasText: 'A green tent' }).waitFor();
+  expect(await subject.inputValue()).toBe('A green tent');
+});
+
 test('a message that is confirmed stays the element that it was while it was sent, so that it is not read out twice', async (context) => {
   const { page, account, others, agent } = await open(context);
   await others.start('Ada', 'Hello');

@@ -111,15 +111,17 @@ function Subject(props: { readonly inbox: Inbox; readonly subject: string | null
   /** What is typed, which stays when another agent changes the subject. */
   const [typed, setTyped] = useState<string>();
   const text = (typed ?? subject ?? '').trim();
+  const canSave = isIdle && text !== (subject ?? '');
   async function save(): Promise<void> {
-    if (await inbox.change({ subject: text === '' ? null : text })) setTyped(undefined);
+    const isSaved = await inbox.change({ subject: text === '' ? null : text });
+    if (isSaved) setTyped((now) => (now === typed ? undefined : now));
   }
   return (
     <form
       class="line-form"
       onSubmit={(event) => {
         event.preventDefault();
-        void save();
+        if (canSave) void save();
       }}
     >
       <label>
@@ -127,10 +129,10 @@ function Subject(props: { readonly inbox: Inbox; readonly subject: string | null
         <input
           maxLength={200}
           value={typed ?? subject ?? ''}
-          onInput={({ currentTarget }) => setTyped(currentTarget.value)}
+          onInput={({ currentTarget: { value } }) => setTyped(value === (subject ?? '') ? undefined : value)}
         />
       </label>
-      <button type="submit" disabled={!isIdle || text === (subject ?? '')}>
+      <button type="submit" aria-disabled={!canSave}>
         Save subject
       </button>
     </form>
@@ -140,21 +142,22 @@ function Subject(props: { readonly inbox: Inbox; readonly subject: string | null
 function Tags(props: { readonly inbox: Inbox; readonly tags: readonly string[]; readonly isIdle: boolean }) {
   const { inbox, tags, isIdle } = props;
   const [text, setText] = useState('');
+  const tag = text.trim();
+  const canAdd = isIdle && tag !== '';
   async function add(): Promise<void> {
-    const tag = text.trim();
-    if (tag !== '' && (await inbox.change({ addTags: [tag] }))) setText('');
+    if (await inbox.change({ addTags: [tag] })) setText((now) => (now === text ? '' : now));
   }
   return (
     <>
       {tags.length > 0 && (
         <ul class="tags" aria-label="Tags">
-          {tags.map((tag) => (
-            <li key={tag} class="tag">
-              {tag}
+          {tags.map((each) => (
+            <li key={each} class="tag">
+              {each}
               <Button
                 disabled={!isIdle}
-                label={`Remove the tag ${tag}`}
-                onClick={() => inbox.change({ removeTags: [tag] })}
+                label={`Remove the tag ${each}`}
+                onClick={() => inbox.change({ removeTags: [each] })}
               >
                 ×
               </Button>
@@ -166,14 +169,14 @@ function Tags(props: { readonly inbox: Inbox; readonly tags: readonly string[]; 
         class="line-form"
         onSubmit={(event) => {
           event.preventDefault();
-          void add();
+          if (canAdd) void add();
         }}
       >
         <label>
           New tag
           <input maxLength={50} value={text} onInput={({ currentTarget }) => setText(currentTarget.value)} />
         </label>
-        <button type="submit" disabled={!isIdle || text.trim() === ''}>
+        <button type="submit" aria-disabled={!canAdd}>
           Add tag
         </button>
       </form>

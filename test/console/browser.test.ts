@@ -362,6 +362,31 @@ test('what was not sent when a session ended is there in the next one, until the
   await shows(() => agent.reply.inputValue(), '');
 });
 
+test('what was not sent into a conversation that was deleted meanwhile is said until that is seen', async (context) => {
+  const { page, account, others, agent } = await open(context);
+  const conversation = await others.start('Ada', 'Hello');
+  await others.start('Alan', 'Good morning');
+  const { id, secret } = await others.ask('POST', '/api-keys', { name: 'console' });
+  await agent.signIn(secret);
+  await agent.row('Ada').click();
+  await page.route('**/graphql', (route) =>
+    route.request().postData()?.includes('mutation Send') ? route.fulfill({ status: 500 }) : route.continue(),
+  );
+  await agent.answer('Hello Ada');
+  await agent.thread.locator('.has-failed').waitFor();
+  await agent.row('Alan').click();
+  await agent.list.getByRole('link', { name: 'a message to Ada' }).waitFor();
+  await others.ask('DELETE', `/api-keys/${id}`);
+  await page.getByRole('status').filter({ hasText: 'its API key was revoked' }).waitFor();
+  await others.ask('DELETE', `/conversations/${conversation}`);
+  await agent.signIn(account.secret);
+  await agent.list.getByRole('link', { name: 'a message to a conversation' }).click();
+  await agent.thread.getByText('has been deleted.').waitFor();
+  await agent.row('Alan').click();
+  await shows(agent.texts, ['Good morning']);
+  expect(await agent.list.getByRole('alert').count()).toBe(0);
+});
+
 test('what the key does not allow is said, and nothing breaks', async (context) => {
   const { page, errors, others, agent } = await open(context);
   await others.start('Ada', 'Hello');

@@ -560,6 +560,28 @@ test('a thread that could not be read anew shows a gap with an error, and none a
   expect(inbox.thread?.error).toBe(undefined);
 });
 
+test('away for longer than the log reaches back, it keeps nothing of a conversation that was deleted meanwhile', async () => {
+  const databasePath = `${temporaryFolder()}/test.db`;
+  const server = await startTestServer({ databasePath });
+  onTestFinished(() => server.close());
+  const { secret, rest } = await server.account();
+  const { id } = (await rest('POST', '/conversations', { body: { subject: 'Tent' } })).body;
+  const inbox = await follow(server.url, secret).inbox();
+  await inbox.open(id);
+  await rest('PATCH', `/conversations/${id}`, { body: { status: 'closed' } });
+  inbox.type(id, 'One');
+  inbox.send();
+  await until(() => inbox.drafts.some(({ error }) => error !== undefined));
+  inbox.type(id, 'Two');
+  const back = await whilePagesAreAway(server, databasePath, async ({ clientFor }) => {
+    await clientFor(secret).rest('DELETE', `/conversations/${id}`);
+  });
+  onTestFinished(() => back.close());
+  await until(() => inbox.thread?.isGone === true);
+  await inbox.open(undefined);
+  expect([inbox.notSent, inbox.textOf(id)]).toEqual([[], '']);
+});
+
 test('an account whose budget is spent is told so at once', async () => {
   const server = await startTestServer();
   onTestFinished(() => server.close());

@@ -89,7 +89,7 @@ export class Inbox {
     await Promise.all([
       list.error !== undefined && list.load(),
       search.error !== undefined && search.find(search.words, list.filter),
-      thread?.error !== undefined && !thread.isLoaded && thread.load(),
+      thread?.error !== undefined && !thread.isLoaded && this.#load(thread),
     ]);
   }
 
@@ -111,7 +111,7 @@ export class Inbox {
     if (id !== undefined) {
       const row = this.list.find(id) ?? this.search.results.find((each) => each.row.id === id)?.row;
       this.thread = new Thread(this.#context, id, row);
-      await this.thread.load();
+      await this.#load(this.thread);
     } else this.#changed();
   }
 
@@ -229,7 +229,15 @@ export class Inbox {
   async #reload(): Promise<void> {
     const { list, search, thread } = this;
     const isSearch = search.words !== '';
-    await Promise.all([list.load(), isSearch && search.find(search.words, list.filter), thread?.load()]);
+    await Promise.all([list.load(), isSearch && search.find(search.words, list.filter), thread && this.#load(thread)]);
+  }
+
+  /** Reads a conversation, of which nothing is kept if it is gone. */
+  async #load(thread: Thread): Promise<void> {
+    await thread.load();
+    if (!thread.isGone) return;
+    this.#remove(thread.id);
+    this.#changed();
   }
 
   #fold(event: LoggedEvent): void {

@@ -63,7 +63,7 @@ export function Log({ inbox, thread }: ThreadProps) {
       }}
     >
       {thread.error !== undefined && (
-        <Failure error={thread.error} retry={() => void (thread.isLoaded ? thread.readOlder() : thread.load())} />
+        <Failure error={thread.error} retry={() => void (thread.isLoaded ? thread.readOlder() : inbox.retry())} />
       )}
       {!thread.isLoaded && thread.error === undefined && <Empty>Loading …</Empty>}
       {thread.hasOlder && (

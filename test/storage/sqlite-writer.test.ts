@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
 import Database from 'better-sqlite3';
 import fc from 'fast-check';
-import { describe, expect, onTestFinished, test } from 'vitest';
+import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { DomainError } from '../../src/domain/errors.ts';
 import type { Transaction } from '../../src/domain/storage-port.ts';
 import { patient } from '../../src/storage/sqlite/errors.ts';
@@ -476,6 +476,22 @@ describe('a transaction that SQLite has rolled back by itself', () => {
       await expect(add('later')).resolves.toBeUndefined();
     },
   );
+
+  test('forgets none of them though the process stands still for longer than a group may run', async () => {
+    const tools = openNotes();
+    const { writer, kept, statements, add } = tools;
+    const now = performance.now.bind(performance);
+    let stoodStillMs = 0;
+    vi.spyOn(performance, 'now').mockImplementation(() => {
+      if (count(statements, 'BEGIN IMMEDIATE') > 1) stoodStillMs += 50; // at each look at the clock
+      return now() + stoodStillMs;
+    });
+    onTestFinished(() => void vi.restoreAllMocks());
+    const lost = writer.write(async (tx) => losses['a constraint that rolls back']?.(tx));
+    await Promise.allSettled([add('before'), lost, add('after')]);
+    await add('later');
+    expect(kept()).toEqual(['after', 'before', 'later']);
+  });
 
   test('fails those with UNAVAILABLE that cannot be repeated because another process has taken the lock', async () => {
     const tools = openNotes(inOneGroup);

@@ -195,7 +195,8 @@ export class Writer<Tx> {
     const size = Math.min(queue.size, maxGroupSize);
     const alone = size === 1; // it can roll back the whole transaction, and needs no savepoint
     const done: [Job<Tx>, Outcome][] = [];
-    while (done.length < size && slices.heldMs <= Math.max(this.#maxGroupMs, slices.limitMs)) {
+    // At least one: the process may have stood still since it began, and whoever repeats a job alone takes it for done.
+    while (done.length === 0 || (done.length < size && slices.heldMs <= Math.max(this.#maxGroupMs, slices.limitMs))) {
       await slices.yieldIfOver(this.#turn?.isAsked ? awaitedSliceMs : 0);
       const job = queue.take();
       if (job === undefined) break;

@@ -1,3 +1,4 @@
+import type { Page } from 'playwright-core';
 import type { TestContext } from 'vitest';
 import { expect } from 'vitest';
 import { commandLine, serve } from '../cli/program.ts';
@@ -338,15 +339,20 @@ test('when another tab signs in to another account, the page neither shows it no
   await shows(() => others.contents(id), ['Hello', 'I have it.']);
 });
 
+/** Lets every message that is sent fail, until nothing is routed any more. */
+function failSends(page: Page): Promise<unknown> {
+  return page.route('**/graphql', (route) =>
+    route.request().postData()?.includes('mutation Send') ? route.fulfill({ status: 500 }) : route.continue(),
+  );
+}
+
 test('what was not sent when a session ended is there in the next one, until the agent signs out', async (context) => {
   const { page, account, others, agent } = await open(context);
   const conversation = await others.start('Ada', 'Hello');
   const { id, secret } = await others.ask('POST', '/api-keys', { name: 'console' });
   await agent.signIn(secret);
   await agent.row('Ada').click();
-  await page.route('**/graphql', (route) =>
-    route.request().postData()?.includes('mutation Send') ? route.fulfill({ status: 500 }) : route.continue(),
-  );
+  await failSends(page);
   await agent.answer('Hello Ada');
   await agent.thread.locator('.has-failed').waitFor();
   await page.unroute('**/graphql');
@@ -369,9 +375,7 @@ test('what was not sent into a conversation that was deleted meanwhile is said u
   const { id, secret } = await others.ask('POST', '/api-keys', { name: 'console' });
   await agent.signIn(secret);
   await agent.row('Ada').click();
-  await page.route('**/graphql', (route) =>
-    route.request().postData()?.includes('mutation Send') ? route.fulfill({ status: 500 }) : route.continue(),
-  );
+  await failSends(page);
   await agent.answer('Hello Ada');
   await agent.thread.locator('.has-failed').waitFor();
   await agent.row('Alan').click();

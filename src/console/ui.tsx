@@ -377,8 +377,10 @@ function Dialog(props: {
     <dialog
       ref={dialog}
       aria-labelledby={title}
-      onClose={() => {
-        if (document.activeElement === document.body) document.querySelector<HTMLElement>('main h1')?.focus();
+      onClose={({ currentTarget }) => {
+        const focused = document.activeElement; // if that is gone: nothing, or for a moment yet what is within
+        if (focused === document.body || currentTarget.contains(focused))
+          document.querySelector<HTMLElement>('main h1')?.focus();
         props.onClosed();
       }}
     >

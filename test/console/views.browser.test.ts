@@ -352,7 +352,7 @@ test('a webhook is created, tested, resent, changed and deleted', async (context
   expect(await page.evaluate('navigator.clipboard.readText()')).toBe(secret);
   await dialog.getByRole('button', { name: 'Done' }).click();
   const focused = () => page.evaluate('document.activeElement.innerText');
-  expect(await focused()).toBe('New webhook');
+  await shows(focused, 'New webhook');
   const [made] = (await ask(account, 'GET', '/webhooks')).data;
   expect([made.url, made.description, made.events]).toEqual([
     `${receiver.url}/hooks`,
@@ -362,12 +362,12 @@ test('a webhook is created, tested, resent, changed and deleted', async (context
 
   await page.getByRole('link', { name: made.url }).click();
   await page.getByText('Nothing has been sent yet.').waitFor();
-  expect(await focused()).toBe(made.url);
+  await shows(focused, made.url);
   await page.getByRole('main').getByRole('link', { name: 'Webhooks' }).click();
-  await expect.poll(focused).toBe('Webhooks');
+  await shows(focused, 'Webhooks');
   await page.getByRole('link', { name: made.url }).click();
   await page.getByText('Nothing has been sent yet.').waitFor();
-  expect(await focused()).toBe(made.url);
+  await shows(focused, made.url);
   await page.getByRole('button', { name: 'Send a test' }).click();
   const deliveries = 'Deliveries, newest first';
   const [delivery] = await eventually(
@@ -403,11 +403,11 @@ test('a webhook is created, tested, resent, changed and deleted', async (context
   await dialog.waitFor();
   await page.keyboard.press('Escape');
   await dialog.waitFor({ state: 'detached' });
-  expect(await focused()).toBe('Delete');
+  await shows(focused, 'Delete');
   await page.getByRole('button', { name: 'Delete' }).click();
   await dialog.getByRole('button', { name: 'Delete' }).click();
   await page.getByText('There are no webhooks yet.').waitFor();
-  await expect.poll(focused).toBe('Webhooks');
+  await shows(focused, 'Webhooks');
   expect((await ask(account, 'GET', '/webhooks')).data).toEqual([]);
   await show(`webhooks/${made.id}`);
   await page.getByRole('alert').getByRole('button', { name: 'Try again' }).click();
@@ -506,8 +506,7 @@ test('a key is created with a key, and revoked; the plan and what is left of it 
   await page.getByRole('button', { name: 'Revoke dashboard' }).click();
   await dialog.getByRole('button', { name: 'Revoke' }).click();
   await page.getByText(/^revoked/).waitFor();
-  await dialog.waitFor({ state: 'detached' });
-  expect(await page.evaluate('document.activeElement.innerText')).toBe('Keys and plan');
+  await shows(() => page.evaluate('document.activeElement.innerText'), 'Keys and plan');
   expect((await client.rest('GET', '/analytics')).status).toBe(401);
   expect((await ask(account, 'GET', '/api-keys')).data).toHaveLength(2);
   expect(await page.evaluate('JSON.stringify([localStorage, sessionStorage, document.cookie])')).not.toContain('cs_');

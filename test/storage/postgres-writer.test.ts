@@ -46,6 +46,13 @@ function clientOf(url: string): postgres.Sql {
   return client;
 }
 
+/** Ends all connections that are in a transaction, and waits until they have gone. */
+async function endTransactions(url: string): Promise<void> {
+  await clientOf(url)`SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity
+    WHERE xact_start IS NOT NULL AND backend_type = 'client backend'
+      AND pid <> pg_backend_pid() AND datname = current_database()`;
+}
+
 /** Migrates a database to a version after this one. */
 function migrateFurther(url: string, sql: string) {
   const next = { sql: [sql], hash: 'the next', folderMillis: newestMigration + 1, bps: true };
@@ -472,12 +479,10 @@ describe('small works of several accounts', () => {
 
   test('are done all the same when one of them loses the connection, before anything was committed', async () => {
     const { storage, url, accountIds } = await openScene(4);
-    const administrator = clientOf(url);
     const [, cutting] = accountIds;
     const cut = async (tx: Transaction): Promise<number> => {
       await tx.conversations.count(cutting ?? '', {});
-      await administrator`SELECT pg_terminate_backend(pid) FROM pg_stat_activity
-        WHERE state = 'idle in transaction' AND datname = current_database()`;
+      await endTransactions(url);
       return await tx.conversations.count(cutting ?? '', {});
     };
     const works = accountIds.map((accountId) =>
@@ -559,12 +564,10 @@ describe('a work', () => {
     const url = await database();
     const storage = await opened(url);
     const { id: accountId } = await storedAccount(storage);
-    const administrator = clientOf(url);
     const lost = storage.write(async (tx) => {
       await tx.conversations.insert(accountId, sampleConversation());
       await tx.conversations.count(accountId, {});
-      await administrator`SELECT pg_terminate_backend(pid) FROM pg_stat_activity
-        WHERE state = 'idle in transaction' AND datname = current_database()`;
+      await endTransactions(url);
       await tx.conversations.insert(accountId, sampleConversation());
       await tx.conversations.count(accountId, {});
     }, accountId);

@@ -15,7 +15,7 @@ import { Writer, type WriterOptions } from '../../src/storage/sqlite/writer.ts';
 import { effort } from '../support/effort.ts';
 import { temporaryFolder } from '../support/files.ts';
 import { ids, sampleAccount, sampleConversation, startMs, storedAccount } from '../support/samples.ts';
-import { leastOf } from '../support/wait.ts';
+import { leastOf, until } from '../support/wait.ts';
 
 // The writer on a real file, with a transaction small enough to break in every way that SQLite knows.
 
@@ -65,6 +65,12 @@ function openNotes(options: WriterOptions = {}) {
     kept: () => kept.all(),
     add: (text: string) => writer.write(async (tx) => tx.add(text)),
   });
+}
+
+/** Keeps the event loop busy. */
+function spin(durationMs: number): void {
+  const until = performance.now() + durationMs;
+  while (performance.now() < until);
 }
 
 /** Looks in every turn of the event loop, until the test has finished or it is told to stop. */
@@ -167,8 +173,7 @@ describe('a unit of work that awaits something other than its transaction', () =
     // Were the guard an immediate, this timer would come first.
     'a timer that is due at once': () => {
       const due = sleep(1);
-      const until = performance.now() + 5;
-      while (performance.now() < until);
+      spin(5);
       return due;
     },
     'an immediate': () => nextTurn(),
@@ -274,6 +279,29 @@ describe('units of work that await only their transaction', () => {
     expect(count(statements, 'acknowledged')).toBe(40);
   });
 
+  test('that arrive turn by turn while the event loop is busy wait for each other, until they are enough', async () => {
+    const { statements, add } = openNotes({ maxHoldMs: Number.POSITIVE_INFINITY });
+    const works: Promise<void>[] = [];
+    const stop = onEachTurn(() => spin(5));
+    onEachTurn(() => void (works.length < 9 && works.push(add(String(works.length)))));
+    await until(() => works.length > 0);
+    await works[0];
+    stop();
+    await Promise.all(works);
+    expect(works).toHaveLength(9);
+    expect(count(statements, 'COMMIT')).toBe(1);
+  });
+
+  test('are committed at once in an idle event loop, and after a moment in a busy one, though no others come', async () => {
+    const patient = openNotes({ maxHoldMs: Number.POSITIVE_INFINITY });
+    await patient.add('alone');
+    const usual = openNotes();
+    const stop = onEachTurn(() => spin(5));
+    await usual.add('alone');
+    stop();
+    expect([...patient.kept(), ...usual.kept()]).toEqual(['alone', 'alone']);
+  });
+
   test('that fail are rejected only after what they may have read is committed', async () => {
     const { writer, statements, add } = openNotes();
     const failing = writer.write(async () => {
@@ -327,8 +355,7 @@ describe('the event loop', () => {
         Array.from({ length: works }, (_, index) =>
           writer.write(async (tx) => {
             tx.add(String(index));
-            const until = performance.now() + slowMs;
-            while (performance.now() < until);
+            spin(slowMs);
           }),
         ),
       );
@@ -346,8 +373,7 @@ describe('the event loop', () => {
     const { writer } = openNotes({ ...inOneGroup, onGroup: (_, durationMs) => void durations.push(durationMs) });
     const othersMs = 300; // far more than the group takes, also on a busy machine
     onEachTurn(() => {
-      const until = performance.now() + othersMs;
-      while (performance.now() < until);
+      spin(othersMs);
     });
     await Promise.all(Array.from({ length: 20 }, (_, index) => writer.write(async (tx) => void tx.add(String(index)))));
     expect(durations.filter((durationMs) => durationMs < othersMs)).toHaveLength(1);
@@ -365,8 +391,7 @@ describe('the event loop', () => {
         Array.from({ length: works }, (_, index) =>
           writer.write(async (tx) => {
             tx.add(String(index));
-            const until = performance.now() + 1;
-            while (performance.now() < until);
+            spin(1);
           }),
         ),
       );

@@ -11,6 +11,8 @@ import type { WorkScope } from './transaction-scope.ts';
 const maxGroupSize = 128;
 /** A group of more than so many yields to the event loop before it commits, which takes longer than a slice. */
 const smallGroup = 8;
+/** A turn of the event loop that takes longer has answered others: more of them wait, and writes will be among them. */
+const busyTurnMs = 2;
 /** How long a slice lasts at least while another process waits for its turn: else half of that wait is for the event loop. */
 const awaitedSliceMs = 5;
 
@@ -24,6 +26,11 @@ export interface WriterOptions {
    * is lost to more commits.
    */
   readonly maxGroupMs?: number;
+  /**
+   * How long a small group waits for more works while the event loop is busy with other things. A commit holds the loop
+   * for as long as several works, so that others are answered sooner, too.
+   */
+  readonly maxHoldMs?: number;
   /** How long a group may run at least before it yields to the event loop, so that reads need not wait for all of it. */
   readonly minSliceMs?: number;
   /** Called at the beginning of each transaction. If it throws, all queued units of work fail with that error. */
@@ -69,6 +76,7 @@ export class Writer<Tx> {
   readonly #turn: Turn | undefined;
   readonly #busyTimeoutMs: number;
   readonly #maxGroupMs: number;
+  readonly #maxHoldMs: number;
   readonly #slices: Slices;
   readonly #onBegin: () => void;
   readonly #onCommit: () => void;
@@ -90,6 +98,7 @@ export class Writer<Tx> {
       turn,
       busyTimeoutMs = 5_000,
       maxGroupMs = 20,
+      maxHoldMs = 20,
       minSliceMs = 0.5,
       onBegin = () => {},
       onCommit = () => {},
@@ -102,6 +111,7 @@ export class Writer<Tx> {
     this.#turn = turn;
     this.#busyTimeoutMs = busyTimeoutMs;
     this.#maxGroupMs = maxGroupMs;
+    this.#maxHoldMs = maxHoldMs;
     this.#slices = new Slices(minSliceMs);
     this.#onBegin = onBegin;
     this.#onCommit = onCommit;
@@ -143,18 +153,20 @@ export class Writer<Tx> {
   #wake(): void {
     if (this.#running) return;
     this.#running = true;
-    void nextTurn().then(() => this.#drain());
+    void this.#drain();
   }
 
   /** Commits group after group, with a turn of the event loop in between, until the queue is empty. Never rejects. */
   async #drain(): Promise<void> {
+    let turnMs = await timedTurn();
     for (let attempt = 0; this.#queue.size > 0; ) {
+      await this.#gather(turnMs);
       const busy = await this.#begin();
       if (busy === undefined) {
         attempt = 0;
         const startedMs = performance.now();
         const done = await this.#commitGroup(this.#queue);
-        await nextTurn();
+        turnMs = await timedTurn();
         this.#cost.add(done, performance.now() - startedMs);
       } else {
         this.#expire(busy);
@@ -163,6 +175,13 @@ export class Writer<Tx> {
     }
     this.#running = false;
     for (const resolve of this.#idle.splice(0)) resolve();
+  }
+
+  /** Waits for more works, if there are few and the event loop is busy. */
+  async #gather(lastTurnMs: number): Promise<void> {
+    const endMs = performance.now() + this.#maxHoldMs;
+    for (let turnMs = lastTurnMs; turnMs > busyTurnMs && this.#queue.size <= smallGroup; turnMs = await timedTurn())
+      if (performance.now() >= endMs) return;
   }
 
   /**
@@ -286,6 +305,13 @@ function prepareSteps(connection: Connection) {
     release: connection.prepare('RELEASE work'),
     commit: connection.prepare('COMMIT'),
   };
+}
+
+/** @returns how long the event loop took to turn */
+async function timedTurn(): Promise<number> {
+  const startedMs = performance.now();
+  await nextTurn();
+  return performance.now() - startedMs;
 }
 
 function settle<Tx>(job: Job<Tx>, outcome: Outcome): void {

@@ -283,12 +283,12 @@ describe('units of work that await only their transaction', () => {
     const { statements, add } = openNotes({ maxHoldMs: Number.POSITIVE_INFINITY });
     const works: Promise<void>[] = [];
     const stop = onEachTurn(() => spin(5));
-    onEachTurn(() => void (works.length < 9 && works.push(add(String(works.length)))));
+    onEachTurn(() => void (works.length < 4 && works.push(add(String(works.length)))));
     await until(() => works.length > 0);
     await works[0];
     stop();
     await Promise.all(works);
-    expect(works).toHaveLength(9);
+    expect(works).toHaveLength(4);
     expect(count(statements, 'COMMIT')).toBe(1);
   });
 

@@ -13,6 +13,8 @@ const maxGroupSize = 128;
 const smallGroup = 8;
 /** A turn of the event loop that takes longer has answered others: more of them wait, and writes will be among them. */
 const busyTurnMs = 2;
+/** For how many works a commit does not wait any longer: each of them takes a quarter of it. */
+const enough = 4;
 /** How long a slice lasts at least while another process waits for its turn: else half of that wait is for the event loop. */
 const awaitedSliceMs = 5;
 
@@ -27,8 +29,8 @@ export interface WriterOptions {
    */
   readonly maxGroupMs?: number;
   /**
-   * How long a small group waits for more works while the event loop is busy with other things. A commit holds the loop
-   * for as long as several works, so that others are answered sooner, too.
+   * How long a few works wait for more while the event loop is busy with other things. A commit holds the loop
+   * for as long as several works do, so that others are answered sooner, too.
    */
   readonly maxHoldMs?: number;
   /** How long a group may run at least before it yields to the event loop, so that reads need not wait for all of it. */
@@ -180,7 +182,7 @@ export class Writer<Tx> {
   /** Waits for more works, if there are few and the event loop is busy. */
   async #gather(lastTurnMs: number): Promise<void> {
     const endMs = performance.now() + this.#maxHoldMs;
-    for (let turnMs = lastTurnMs; turnMs > busyTurnMs && this.#queue.size <= smallGroup; turnMs = await timedTurn())
+    for (let turnMs = lastTurnMs; turnMs > busyTurnMs && this.#queue.size < enough; turnMs = await timedTurn())
       if (performance.now() >= endMs) return;
   }
 

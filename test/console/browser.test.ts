@@ -456,6 +456,31 @@ test('in a narrow page the keyboard leads from the list to a conversation and ba
   expect(errors).toEqual([]);
 });
 
+test('the browser asks before the page is left with what was typed, and not when it was sent', async (context) => {
+  const { page, account, others, agent } = await open(context);
+  const id = await others.start('Ada', 'Hello');
+  await agent.signIn(account.secret);
+  await page.goto(`${page.url().split('#')[0]}#/inbox/${id}`);
+  await agent.reply.fill('I have it');
+  const asked = page.waitForEvent('dialog');
+  await page.evaluate('void setTimeout(() => location.reload())');
+  const dialog = await asked;
+  expect(dialog.type()).toBe('beforeunload');
+  await dialog.dismiss();
+  expect(await agent.reply.inputValue()).toBe('I have it');
+  await agent.button('Send').click();
+  await shows(agent.texts, ['Hello', 'I have it']);
+  await shows(() => agent.thread.getByText('Sending').count(), 0);
+  let isAsked = false;
+  page.on('dialog', (again) => {
+    isAsked = true;
+    void again.accept();
+  });
+  await page.reload();
+  await shows(agent.texts, ['Hello', 'I have it']);
+  expect(isAsked).toBe(false);
+});
+
 test('in a narrow page all of a message can be read, however long the name of its visitor is', async (context) => {
   const { page, account, others, agent } = await open(context);
   await page.setViewportSize({ width: 390, height: 844 });

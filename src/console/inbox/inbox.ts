@@ -141,6 +141,11 @@ export class Inbox {
     return [...new Set(failed.map(({ conversationId }) => conversationId))];
   }
 
+  /** Whether anything was typed, or sent and not confirmed, that would be lost with the page. */
+  get hasUnsent(): boolean {
+    return this.#texts.size + this.#drafts.length > 0;
+  }
+
   /** Sends what was typed into the open conversation. */
   send(): void {
     const { thread } = this;

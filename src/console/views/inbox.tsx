@@ -21,6 +21,10 @@ function inboxOf(session: Session, live: Live): Model {
   return kept.inbox;
 }
 
+addEventListener('beforeunload', (event) => {
+  if (kept?.inbox.hasUnsent) event.preventDefault(); // the browser asks whether to leave
+});
+
 /** Forgets what was typed: the agent has signed out. */
 export function forgetInbox(): void {
   kept = undefined;

@@ -4,6 +4,7 @@ import { readConfig, setTemporaryFolder } from '../config.ts';
 import { finishErasures } from '../domain/conversations.ts';
 import { systemClock } from '../server/clock.ts';
 import { openStorage, requireFile } from '../server/storage.ts';
+import { realFile } from '../storage/sqlite/files.ts';
 import { reportingFileErrors } from './files.ts';
 import { addExamples, formatBytes, print, TerminalLine } from './output.ts';
 import { requireDatabase } from './with-ports.ts';
@@ -16,8 +17,8 @@ export function addCompact(program: Command): void {
       const config = readConfig();
       const databasePath = requireFile(config);
       requireDatabase(databasePath);
-      // Temporary copies must stay on the database's disk, not in a shared /tmp.
-      setTemporaryFolder(dirname(databasePath));
+      // Temporary copies must stay on the disk of the database, which may be behind a link, not in a shared /tmp.
+      setTemporaryFolder(dirname(realFile(databasePath)));
       const progress = new TerminalLine(process.stderr);
       const work = async () => {
         progress.show('Finishing erasures');

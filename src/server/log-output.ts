@@ -2,12 +2,14 @@ import pino, { type DestinationStream } from 'pino';
 
 /** The most that is buffered while the disk is full or nobody reads the pipe, in bytes. */
 const maxBuffered = 1024 * 1024;
+/** A pipe takes 4 KiB as a whole or not at all, so that the lines of several workers are not mixed in it. */
+const maxAtOnce = 4_096;
 const retryMs = 100;
 /** How long the program, when it exits, keeps trying to write what is buffered. */
 const exitPatienceMs = 1_000;
 
 /**
- * Writes lines to a file descriptor, all lines of one turn of the event loop in one call. It never throws: a service
+ * Writes lines to a file descriptor, those of one turn of the event loop in few calls. It never throws: a service
  * must not fail because its log cannot be written. Lines that cannot be written are buffered and retried; once the
  * buffer is full, further lines are dropped and counted.
  *
@@ -18,7 +20,13 @@ const exitPatienceMs = 1_000;
  */
 export function logOutput(fd: number, lossNotice: (lost: number) => string): DestinationStream {
   // Waiting for the reader of a pipe would block the event loop: that it is busy is a failure like others.
-  const output = pino.destination({ fd, sync: true, maxLength: maxBuffered, retryEAGAIN: () => false });
+  const output = pino.destination({
+    fd,
+    sync: true,
+    maxLength: maxBuffered,
+    maxWrite: maxAtOnce,
+    retryEAGAIN: () => false,
+  });
   let turn: string[] = [];
   let lost = 0;
   let isClosed = false;
@@ -47,12 +55,27 @@ export function logOutput(fd: number, lossNotice: (lost: number) => string): Des
     lost = 0;
     write(notice);
   };
-  const writeTurn = (): void => {
-    const lines = turn;
-    turn = [];
+  const writeTogether = (lines: readonly string[]): void => {
     // Once one is lost, all later ones are too, so that the gap is in one place.
     if (lost > 0) lost += lines.length;
     else if (lines.length > 0) write(lines.join(''));
+  };
+  const writeTurn = (): void => {
+    const lines = turn;
+    turn = [];
+    let together: string[] = [];
+    let bytes = 0;
+    for (const line of lines) {
+      const length = Buffer.byteLength(line);
+      if (bytes + length > maxAtOnce) {
+        writeTogether(together);
+        together = [];
+        bytes = 0;
+      }
+      together.push(line);
+      bytes += length;
+    }
+    writeTogether(together);
   };
 
   output.on('error', (error: NodeJS.ErrnoException) => {

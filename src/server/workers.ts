@@ -104,13 +104,11 @@ class Supervisor {
       child = fork(this.#program, ['worker']);
     } catch (error) {
       // Some errors are thrown, others emitted. It has ended at once, and is tried again like one that did.
-      this.#log.error({ err: error, worker }, 'a worker cannot be started or told');
+      this.#log.error({ err: error, worker }, 'a worker cannot be started');
       return { listening: new Promise(() => {}), ended: Promise.resolve(1), signal: () => null };
     }
     const leads = this.#leader === undefined;
-    const tell = (order: Order): void => {
-      if (child.connected) child.send(order);
-    };
+    const tell = (order: Order): void => send(child, order);
     this.#workers.set(worker, child);
     if (leads) this.#leader = worker;
     const listening = new Promise<undefined>((resolve) => {
@@ -136,7 +134,7 @@ class Supervisor {
       };
       child.once('close', left);
       child.on('error', (error) => {
-        this.#log.error({ err: error, worker }, 'a worker cannot be started or told');
+        this.#log.error({ err: error, worker }, 'a worker cannot be started');
         if (child.pid === undefined) left(1);
       });
     });
@@ -147,8 +145,13 @@ class Supervisor {
   #appoint(): void {
     const [[worker, child] = []] = this.#workers;
     this.#leader = worker;
-    if (child?.connected === true) child.send({ to: 'lead' } satisfies Order);
+    if (child !== undefined) send(child, { to: 'lead' });
   }
+}
+
+/** That a worker is just ending is no error: its end is noticed. */
+function send(worker: ChildProcess, order: Order): void {
+  if (worker.connected) worker.send(order, () => {});
 }
 
 interface Started {

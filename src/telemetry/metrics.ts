@@ -89,9 +89,9 @@ const gauges: Rows = [
   ['process_resident_memory_bytes', 'Resident memory.', residentBytes],
   [
     'process_start_time_seconds',
-    'When the process started, in seconds since the epoch.',
+    'When the process started, or the last of several, in seconds since the epoch.',
     () => performance.timeOrigin / 1_000,
-    'min',
+    'max',
   ],
   ['nodejs_heap_size_used_bytes', 'Heap in use.', () => getHeapStatistics().used_heap_size],
   ['nodejs_heap_size_total_bytes', 'Total heap.', () => getHeapStatistics().total_heap_size],

@@ -1,4 +1,4 @@
-import { mkdirSync, readdirSync, readFileSync, statSync, watch } from 'node:fs';
+import { mkdirSync, readdirSync, readFileSync, statSync, symlinkSync, watch } from 'node:fs';
 import { join } from 'node:path';
 import Database from 'better-sqlite3';
 import { describe, expect, onTestFinished, test } from 'vitest';
@@ -93,7 +93,10 @@ describe('compact', () => {
     onTestFinished(() => {
       for (const watcher of watchers) watcher.close();
     });
-    const environment = { DATABASE_URL: `file:${path}`, SQLITE_TMPDIR: elsewhere };
+    const link = join(elsewhere, 'link.db');
+    symlinkSync(path, link);
+    seen.elsewhere.clear();
+    const environment = { DATABASE_URL: `file:${link}`, SQLITE_TMPDIR: elsewhere };
     expect((await run(['compact'], { environment })).code).toBe(0);
     expect([...seen.here].filter((name) => !name.startsWith('test.db'))).toHaveLength(1);
     expect([...seen.elsewhere]).toEqual([]);

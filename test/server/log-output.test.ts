@@ -22,16 +22,15 @@ function openPipe(): { reader: number; writer: number } {
   return { reader, writer: openSync(path, constants.O_WRONLY | constants.O_NONBLOCK) };
 }
 
-function readAll(fd: number): string {
-  const buffer = Buffer.alloc(65_536);
-  let text = '';
+/** @returns what is there, which may be nothing */
+function read(fd: number, maxBytes = 65_536): string {
+  const buffer = Buffer.alloc(maxBytes);
   try {
-    for (let length = readSync(fd, buffer); length > 0; length = readSync(fd, buffer))
-      text += buffer.toString('utf8', 0, length);
+    return buffer.toString('utf8', 0, readSync(fd, buffer));
   } catch (error) {
     if (!(error instanceof Error && 'code' in error && error.code === 'EAGAIN')) throw error;
+    return '';
   }
-  return text;
 }
 
 test('lines that nobody reads are kept up to a megabyte; what is lost beyond that is one gap, which a line counts', async () => {
@@ -45,7 +44,7 @@ test('lines that nobody reads are kept up to a megabyte; what is lost beyond tha
   let text = '';
   const untilRead = (end: string): Promise<string> =>
     eventually(
-      async () => (text += readAll(reader)),
+      async () => (text += read(reader)),
       (all) => all.endsWith(end),
     );
   await untilRead(' lost\n');
@@ -61,6 +60,20 @@ test('lines that nobody reads are kept up to a megabyte; what is lost beyond tha
   ]);
   expect(kept).toBeGreaterThan(1_000);
   expect(kept).toBeLessThan(1_200);
+});
+
+test('the lines of several workers are not mixed in one pipe, however slowly it is read', async () => {
+  const { reader, writer } = openPipe();
+  const workers = [logOutput(writer, lossNotice), logOutput(writer, lossNotice)];
+  let text = '';
+  const readOn = async (): Promise<string> => (text += read(reader, 3_000));
+  for (let turn = 0; turn < 20; turn++) {
+    for (const worker of workers) for (let number = 0; number < 10; number++) worker.write(line(number));
+    await setImmediate();
+    await readOn();
+  }
+  await eventually(readOn, ({ length }) => length === 400 * line(0).length);
+  expect(text.split('\n').filter((each) => !/^\d x{1000}$/.test(each))).toEqual(['']);
 });
 
 test('nothing is thrown when the reader of the pipe has gone', async () => {

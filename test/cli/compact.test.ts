@@ -85,6 +85,8 @@ describe('compact', () => {
     const { id: accountId } = await storedAccount(storage);
     await fill(storage, accountId);
     await storage.close();
+    const link = join(elsewhere, 'link.db');
+    symlinkSync(path, link);
     const seen = { here: new Set<string>(), elsewhere: new Set<string>() };
     const watchers = [
       watch(folder, (_, name) => void seen.here.add(String(name))),
@@ -93,9 +95,6 @@ describe('compact', () => {
     onTestFinished(() => {
       for (const watcher of watchers) watcher.close();
     });
-    const link = join(elsewhere, 'link.db');
-    symlinkSync(path, link);
-    seen.elsewhere.clear();
     const environment = { DATABASE_URL: `file:${link}`, SQLITE_TMPDIR: elsewhere };
     expect((await run(['compact'], { environment })).code).toBe(0);
     expect([...seen.here].filter((name) => !name.startsWith('test.db'))).toHaveLength(1);

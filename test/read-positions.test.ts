@@ -114,6 +114,15 @@ describe('a read position', () => {
     expect(left).not.toHaveProperty('visitor'); // it moved before all others did
     expect(left).toMatchObject({ 'agent-1': 1, 'agent-2': 0, 'one-more': 0 });
   });
+
+  test('that has given way is there again at 0 when its reader is assigned again', async () => {
+    const id = await create({ assignee: { id: 'agent-1' } });
+    for (let count = 2; count <= 51; count++) await mark(id, `agent-${count}`, 0);
+    expect(await positionsIn(id)).not.toHaveProperty('agent-1');
+    const assign = (assignee: Json) => client.rest('PATCH', `/conversations/${id}`, { body: { assignee } });
+    await assign({ id: 'agent-1', name: 'Grace' });
+    expect(await positionsIn(id)).toMatchObject({ 'agent-1': 0 });
+  });
 });
 
 describe('GraphQL', () => {

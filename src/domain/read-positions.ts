@@ -127,7 +127,7 @@ export async function moveSender(
 }
 
 /**
- * Gives a new assignee a position, unless there is one. The event of the assignment tells of that.
+ * Gives whoever is assigned a position, unless there is one. The event of the assignment tells of that.
  * @returns whether there may be another position than before
  */
 export async function addAssignee(
@@ -137,7 +137,7 @@ export async function addAssignee(
   next: StoredConversation,
 ): Promise<boolean> {
   const reader = next.assignee?.id;
-  if (reader === previous?.assignee?.id || !isReader(reader)) return false;
+  if (next.assignee === previous?.assignee || !isReader(reader)) return false;
   await tx.readPositions.move(accountId, next, { reader, sequence: 0, readAt: next.updatedAt });
   return true;
 }

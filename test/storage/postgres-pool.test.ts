@@ -1,13 +1,15 @@
 import postgres from 'postgres';
 import { expect, onTestFinished } from 'vitest';
 import { systemClock } from '../../src/server/clock.ts';
+import { Pool } from '../../src/storage/postgres/connections.ts';
 import { openPostgresStorage } from '../../src/storage/postgres/storage.ts';
 import { longTest as test } from '../support/effort.ts';
 import { postgresServer } from '../support/postgres.ts';
 import { sampleConversation, storedAccount } from '../support/samples.ts';
 import { startTestServer } from '../support/server.ts';
 import { RawSocket } from '../support/subscribe.ts';
-import { until } from '../support/wait.ts';
+import { TcpRelay } from '../support/tcp-relay.ts';
+import { eventually, until } from '../support/wait.ts';
 
 const { database } = postgresServer();
 
@@ -68,4 +70,39 @@ test('what an account’s subscriptions read for events is asked for four at a t
   });
   await until(() => socket.messages.filter(({ type }) => type === 'next').length === count);
   socket.socket.close();
+});
+
+test('reads that wait in a line are each asked once, however long the line takes, while their connection answers', async () => {
+  const sent: string[] = [];
+  const pool = new Pool(await database(), 1, {
+    statementTimeoutMs: 1_000,
+    onStatement: (text) => void sent.push(text),
+  });
+  onTestFinished(() => pool.close());
+  const numbers = Array.from({ length: 10 }, (_, number) => number);
+  // Together they take longer than the 4 s after which a connection without an answer is given up.
+  const read = (number: number) => pool.query('SELECT $1::integer AS number, pg_sleep(0.5)', [number]);
+  const answers = await Promise.all(numbers.map(read));
+  expect(answers.map(([row]) => row?.['number'])).toEqual(numbers);
+  expect({ sent: sent.length, losses: pool.losses }).toEqual({ sent: 10, losses: 0 });
+});
+
+test('a connection that answers no more is given up, however much it is asked meanwhile, and the reads on it are asked again', async () => {
+  const url = await database();
+  const relay = await TcpRelay.open(url);
+  const pool = new Pool(relay.through(url), 1, { statementTimeoutMs: 100 });
+  onTestFinished(() => pool.close());
+  await pool.query('SELECT 1', []);
+  relay.stall();
+  const reads: Promise<unknown>[] = [];
+  await eventually(
+    async () => {
+      reads.push(pool.query('SELECT 1', []));
+      return pool.losses;
+    },
+    (losses) => losses === 1,
+    100,
+  );
+  await Promise.all(reads);
+  expect(pool.losses).toBe(1);
 });

@@ -10,6 +10,8 @@ import { isDisconnection, isUseless } from './errors.ts';
 export type Client = postgres.Sql<{ bigint: number }> & {
   /** What it has been asked, and is not answered yet. */
   readonly asked: Set<Promise<unknown>>;
+  /** Ends when no answer has come for too long. The answers come in order: each restarts it for the next one. */
+  readonly silence: NodeJS.Timeout;
   /**
    * Ends it with all its connections. The driver’s own `end` would leave those open that are being made at that moment.
    * @param graceMs how long what it has been asked may take
@@ -84,7 +86,7 @@ export interface ConnectionOptions {
   readonly onStatement?: ((text: string) => void) | undefined;
 }
 
-/** What a statement may take, to which the answer's way is added: when it is not there by then, the connection is given up. */
+/** What a statement may take, to which the answer's way is added: after so long without an answer, a connection is given up. */
 const defaultStatementTimeoutMs = 10_000;
 const answerGraceMs = 3_000;
 
@@ -98,15 +100,18 @@ const connectTimeoutSeconds = 5;
 /**
  * A client with one connection, and one more while it listens. They are made when they are needed, and made again when they
  * were lost.
- * @param onClose called when a connection is lost, before anything learns of it
+ * @param onClose called when a connection is lost, before anything learns of it, or does not answer
  */
 export function connect(url: string, options: ConnectionOptions = {}, onClose?: () => void): Client {
   const { prepares = true, isProxied = false, pipelines = true } = options;
+  const silentMs = (options.statementTimeoutMs ?? defaultStatementTimeoutMs) + answerGraceMs;
   const encryption = encryptionOf(url);
   const { hostname, port, pathname } = new URL(url);
   let isFinished = false;
   let sockets: Socket[] = [];
   const asked: Client['asked'] = new Set();
+  // Where the network swallows everything, nobody would say so for minutes.
+  const silence = setTimeout(() => void (asked.size > 0 && onClose?.()), silentMs).unref();
   const socketFor = async (address: SocketAddress): Promise<Socket> => {
     if (isFinished) throw new Lost('The client was ended');
     const socket = socketOf(address);
@@ -145,7 +150,9 @@ export function connect(url: string, options: ConnectionOptions = {}, onClose?: 
   });
   return Object.assign(client, {
     asked,
+    silence,
     async finish(graceMs: number) {
+      clearTimeout(silence); // which no answer restarts then
       await client.end({ timeout: graceMs / 1_000 });
       isFinished = true;
       for (const socket of sockets) socket.destroy();
@@ -276,11 +283,13 @@ async function ask(client: Client, text: string, values: readonly unknown[], pre
         [],
         options,
       );
+  if (client.asked.size === 0) client.silence.refresh();
   client.asked.add(query);
   try {
     return await query;
   } finally {
     client.asked.delete(query);
+    client.silence.refresh();
   }
 }
 
@@ -310,18 +319,14 @@ export class Connection {
   }
 
   async ask(text: string, values: readonly unknown[], isKept: boolean): Promise<Answer> {
-    const { onStatement, prepares = true, statementTimeoutMs = defaultStatementTimeoutMs } = this.#options;
+    const { onStatement, prepares = true } = this.#options;
     onStatement?.(text);
     const client = this.#client;
-    // Where the network swallows everything, nobody would say so for minutes.
-    const timer = setTimeout(() => this.#giveUp(client), statementTimeoutMs + answerGraceMs);
     try {
       return await ask(client, text, values, prepares && isKept);
     } catch (error) {
       if (isUseless(error)) this.#giveUp(client, error);
       throw error;
-    } finally {
-      clearTimeout(timer);
     }
   }
 

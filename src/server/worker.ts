@@ -91,6 +91,8 @@ class WriteTurn {
   /** Whether it has asked for the turn, and another one for it. */
   #isDue = false;
   #isAsked = false;
+  /** Whether it has waited for the turn in vain: who has it, or the supervisor, stands still. */
+  #isLost = false;
   #isWriting = false;
   #begin: (() => void) | undefined;
 
@@ -98,12 +100,15 @@ class WriteTurn {
     this.#tell = tell;
   }
 
-  /** Waits for the turn, if it is another one's. */
+  /** Waits for the turn, if it is another one's; not again if that was in vain, until it is given. */
   async take(): Promise<void> {
     this.#isWriting = true;
-    if (this.#has) return;
+    if (this.#has || this.#isLost || !process.connected) return;
     await new Promise<void>((resolve) => {
-      const timer = setTimeout(resolve, patienceMs);
+      const timer = setTimeout(() => {
+        this.#isLost = true;
+        resolve();
+      }, patienceMs);
       this.#begin = () => {
         clearTimeout(timer);
         resolve();
@@ -128,6 +133,7 @@ class WriteTurn {
   given(): void {
     this.#has = true;
     this.#isDue = false;
+    this.#isLost = false;
     this.#begin?.();
   }
 

@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { expect, onTestFinished, test } from 'vitest';
+import { openWire, requestText, type Wire } from '../http/wire.ts';
 import { clientOf } from '../support/client.ts';
 import { longTest } from '../support/effort.ts';
 import { temporaryFolder } from '../support/files.ts';
@@ -74,6 +75,36 @@ test('each worker answers on the one port, and says in its log which it is; one 
   expect(stdout.split('"msg":"stopped"')).toHaveLength(3);
   expect(stdout.split('"level":"error"'), 'but that it was replaced').toHaveLength(2);
   expect(all.some((each) => isAlive(each.pid))).toBe(false);
+});
+
+longTest('a worker that stands still while it is its turn to write costs the other one a moment, once', async () => {
+  const { serving, workers, secret, client } = await startTwo();
+  let conversations = 0;
+  const write = async (wire: Wire | undefined): Promise<string> => {
+    const authorization = `Bearer ${secret}`;
+    await wire?.send(requestText('POST', '/v1/conversations', { headers: { authorization }, body: '{}' }));
+    const response = await wire?.response();
+    expect(response?.status).toBe(201);
+    conversations++;
+    return response?.headers['x-request-id'] ?? '';
+  };
+  const wires = new Map<number, Wire>();
+  while (wires.size < 2) {
+    const wire = openWire(serving.url);
+    const requestId = await write(wire);
+    const lines = (await serving.printed(`"requestId":"${requestId}"`)).split('\n');
+    wires.set(JSON.parse(lines.find((line) => line.includes(requestId)) ?? '{}').worker, wire);
+  }
+  const pid = workers.find(({ worker }) => worker === 2)?.pid ?? 0;
+  await write(wires.get(2)); // it keeps the turn
+  process.kill(pid, 'SIGSTOP');
+  onTestFinished(() => void (isAlive(pid) && process.kill(pid, 'SIGKILL')));
+  const sinceMs = performance.now();
+  for (let count = 0; count < 12; count++) await write(wires.get(1));
+  expect(performance.now() - sinceMs, 'less than if each had waited for 250 ms').toBeLessThan(12 * 250);
+  process.kill(pid, 'SIGCONT');
+  for (let count = 0; count < 4; count++) await Promise.all([...wires.values()].map(write));
+  expect((await client.rest('GET', '/conversations')).body.pagination.total).toBe(conversations);
 });
 
 longTest('a trial gets exactly its hundred requests of all workers together', async () => {

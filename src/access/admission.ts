@@ -1,7 +1,7 @@
 import { refuseEnded } from '../domain/api-keys.ts';
 import type { Awaitable } from '../domain/awaitable.ts';
 import { type Caller, isBound } from '../domain/caller.ts';
-import { DomainError } from '../domain/errors.ts';
+import { codeOf, DomainError } from '../domain/errors.ts';
 import type { RateLimit } from '../domain/ports.ts';
 import { timestamp } from '../domain/time.ts';
 import { authenticate, authenticateSignIn, type CredentialStores } from './authenticate.ts';
@@ -24,8 +24,18 @@ export interface Arrival extends PageOrigin {
   readonly forwardedFor?: string | undefined;
 }
 
+/** What was charged for a request or an operation, and whether it has begun. */
+interface Admitted {
+  /** The budget that is left, also if it is refused for it. */
+  rateLimit?: RateLimit;
+  /** What was charged; undefined if it was refused. */
+  charged: Charge | undefined;
+  /** Whether something of it may have been done: it costs what was charged, however it ends. */
+  hasBegun?: boolean;
+}
+
 /** A request as admission reads it, and what it finds out about it. */
-export interface AdmissionContext {
+export interface AdmissionContext extends Admitted {
   readonly arrival: Arrival;
   readonly asked: Asked;
   /** Whether its client has disconnected. */
@@ -35,17 +45,13 @@ export interface AdmissionContext {
   readonly startedMs: number;
   /** Set as soon as it is known, also if the request is refused then. */
   caller?: Caller;
-  /** The budget that is left, also if the request is refused for it. */
-  rateLimit?: RateLimit;
-  /** What was charged; undefined if the request was refused. */
-  charged: Charge | undefined;
 }
 
 interface AdmissionOptions {
   readonly loadShedder: LoadShedder;
   readonly origins: Origins;
   readonly trustedProxies: number;
-  /** Called when the last use of a key, or the return of a unit, could not be stored. */
+  /** Called when the last use of a key, or the return of units, could not be stored. */
   readonly onError: (error: unknown) => void;
 }
 
@@ -104,20 +110,34 @@ export class Admission {
     return network(clientAddress(peer, forwardedFor, this.#options.trustedProxies));
   }
 
-  /** @throws UNAUTHENTICATED for a caller whose credential has been revoked or has expired since */
-  refuseEnded(caller: Caller): Promise<void> {
-    return refuseEnded(this.#stores.storage.read, { caller, clock: this.#stores.clock });
+  /**
+   * Refuses a caller whose credential has been revoked or has expired since. What was charged is then given back, unless what
+   * it was charged for has begun.
+   * @throws UNAUTHENTICATED
+   */
+  async refuseEnded(caller: Caller, admitted: Admitted = { charged: undefined }): Promise<void> {
+    try {
+      await refuseEnded(this.#stores.storage.read, { caller, clock: this.#stores.clock });
+    } catch (error) {
+      const { charged, hasBegun = false } = admitted;
+      if (charged !== undefined && !hasBegun && codeOf(error) === 'UNAUTHENTICATED') {
+        admitted.charged = undefined;
+        await this.#refund(caller, charged).catch(this.#options.onError);
+        await this.#noteLeft(admitted, caller);
+      }
+      throw error;
+    }
   }
 
   /**
    * Refuses a request that has waited, if there is nobody to answer any more: its client has gone, or its credential has
    * ended, which is looked up if that could be seen by now.
-   * @throws BAD_REQUEST, UNAUTHENTICATED
+   * @throws BAD_REQUEST; UNAUTHENTICATED as `refuseEnded`
    */
   async refuseLate(context: AdmissionContext): Promise<void> {
     refuseGone(context);
     const { caller, startedMs } = context;
-    if (caller !== undefined && performance.now() - startedMs > revocationMs) await this.refuseEnded(caller);
+    if (caller !== undefined && performance.now() - startedMs > revocationMs) await this.refuseEnded(caller, context);
   }
 
   /**
@@ -155,25 +175,8 @@ export class Admission {
     await this.#chargeRequest(context, caller, () =>
       arrival.origin === undefined ? charge() : this.refuseForeignPage(caller, arrival).then(charge),
     );
-    await this.#refuseCharged(context, caller);
+    await this.refuseLate(context); // it may have waited to be charged for others who write, as a revocation does
     return caller;
-  }
-
-  /**
-   * Refuses a request that may have waited to be charged for others who write, as a revocation does: it then costs nothing.
-   * @throws as `refuseLate`
-   */
-  async #refuseCharged(context: AdmissionContext, caller: Caller): Promise<void> {
-    try {
-      await this.refuseLate(context);
-    } catch (error) {
-      const { charged } = context;
-      if (charged === undefined || !(error instanceof DomainError) || error.code !== 'UNAUTHENTICATED') throw error;
-      context.charged = undefined;
-      await this.#refund(caller, charged).catch(this.#options.onError);
-      await this.#noteLeft(context, caller);
-      throw error;
-    }
   }
 
   /**
@@ -185,9 +188,11 @@ export class Admission {
     const { caller, charged } = context;
     if (caller === undefined || charged === undefined) throw new Error('A request is charged before it was admitted');
     await this.refuseLate(context); // it may have waited for its turn, and for room
-    if (units === 1) return;
-    await this.#chargeRequest(context, caller, () => this.chargeInstead(caller, charged, units));
-    refuseGone(context);
+    if (units > 1) {
+      await this.#chargeRequest(context, caller, () => this.chargeInstead(caller, charged, units));
+      refuseGone(context);
+    }
+    context.hasBegun = true;
   }
 
   /**
@@ -221,7 +226,7 @@ export class Admission {
   }
 
   /** Keeps what is left of the budget in the context; a failure must not replace the error that is being reported. */
-  async #noteLeft(context: AdmissionContext, caller: Caller): Promise<void> {
+  async #noteLeft(context: Admitted, caller: Caller): Promise<void> {
     try {
       context.rateLimit = await this.peek(caller);
     } catch {
@@ -239,9 +244,11 @@ export class Admission {
     return await this.charge(caller, units);
   }
 
-  /** Gives back one unit. @throws UNAVAILABLE */
+  /** Gives back what was charged. @throws UNAVAILABLE */
   #refund(caller: Caller, charged: Charge): Promise<void> {
-    return isBound(caller) ? this.#shares.refund(caller, charged) : this.#limiter.refund(caller.account, charged, 1);
+    return isBound(caller)
+      ? this.#shares.refund(caller, charged)
+      : this.#limiter.refund(caller.account, charged, charged.units);
   }
 
   /**

@@ -31,6 +31,7 @@ const handedBackTogether = 32;
 export interface Charge extends RateLimit {
   /** The minute in which it is counted. */
   readonly minute: number;
+  readonly units: number;
 }
 
 interface Waiting extends Wanted {
@@ -295,7 +296,7 @@ export class RateLimiter implements Limiter {
 
   #spend(block: ReservedBlock, units: number, nowMs: number): Charge {
     block.left -= units;
-    return { ...this.#stateOf(block, nowMs), minute: block.minute };
+    return { ...this.#stateOf(block, nowMs), minute: block.minute, units };
   }
 
   /** @param units when at least this many are left is told; by default one more than now */

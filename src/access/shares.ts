@@ -64,7 +64,7 @@ export class Shares {
     ]);
     try {
       const { minute: ofAccount } = await this.#limiter.admitSparing(account, units);
-      return { ...this.peek(caller), minute: ofAccount, shareMinute: minute };
+      return { ...this.peek(caller), minute: ofAccount, shareMinute: minute, units };
     } catch (error) {
       this.#giveBack(caller, minute, units);
       if (!(error instanceof DomainError) || error.code !== 'RATE_LIMITED') throw error;
@@ -75,12 +75,12 @@ export class Shares {
   }
 
   /**
-   * Gives back one unit of an admission whose request was not executed.
+   * Gives back what was charged for a request that was not executed.
    * @throws UNAVAILABLE
    */
   async refund(caller: Caller, charged: Charge): Promise<void> {
-    if ('shareMinute' in charged) this.#giveBack(caller, Number(charged.shareMinute), 1);
-    await this.#limiter.refund(caller.account, charged, 1);
+    if ('shareMinute' in charged) this.#giveBack(caller, Number(charged.shareMinute), charged.units);
+    await this.#limiter.refund(caller.account, charged, charged.units);
   }
 
   /** What is left of the share. */

@@ -37,6 +37,8 @@ export class RequestContext implements AdmissionContext {
   rateLimit?: RateLimit;
   /** What was charged for it, unless it was refused. */
   charged: Charge | undefined;
+  /** Set when an operation begins that costs what was charged, however it ends. */
+  hasBegun?: boolean;
   /** The operation called, for the log; the first if there were several. */
   operation?: string;
   /** The error it ended with, if any. */
@@ -124,7 +126,7 @@ export class RequestContext implements AdmissionContext {
     const hadArrived = req.complete;
     const body = await readJson(req, this.memory, async () => {
       refuseGone(this);
-      if (!hadArrived) await admission.refuseEnded(caller); // it may have been revoked while the body was on its way
+      if (!hadArrived) await admission.refuseEnded(caller, this); // it may have been revoked while the body was on its way
     });
     refuseGone(this);
     return body;

@@ -200,6 +200,7 @@ const waits: Record<string, (client: TestAccount, until: Promise<void>) => Promi
   },
 };
 
+const unauthenticated = expect.stringContaining('UNAUTHENTICATED');
 const create = 'createConversation(input: {}) { conversation { messages(first: 50) { nodes { content } } } }';
 const two = { query: `mutation { a: ${create} b: ${create} }` };
 
@@ -243,7 +244,7 @@ const large: Record<string, (authorization: string) => string> = {
 };
 
 test.each(Object.entries(large))(
-  '%s is refused if its credential is revoked while it waits for room',
+  '%s is refused, and costs nothing, if its credential is revoked while it waits for room',
   async (_, textOf) => {
     const client = await server.account();
     const { body: key } = await client.rest('POST', '/api-keys', { body: { name: 'short-lived' } });
@@ -259,7 +260,60 @@ test.each(Object.entries(large))(
     await until(() => performance.now() - sinceMs > 150);
     open();
     await waited;
-    expect(await wire.response()).toMatchObject({ status: 401, body: expect.stringContaining('UNAUTHENTICATED') });
+    const headers = { 'x-ratelimit-remaining': `${before}` };
+    expect(await wire.response()).toMatchObject({ status: 401, headers, body: unauthenticated });
+    expect(await remaining()).toBe(before);
+    expect((await client.rest('GET', '/conversations')).body.data).toEqual([]);
+  },
+);
+
+test.each(Object.entries({ ...faces, 'a GraphQL batch': large['a GraphQL batch'] as (typeof faces)['GraphQL'] }))(
+  'a request is refused, and costs nothing, if its credential is revoked while its body is on its way, over %s',
+  async (_, textOf) => {
+    const client = await server.account();
+    const { body: key } = await client.rest('POST', '/api-keys', { body: { name: 'short-lived' } });
+    const remaining = async (): Promise<number> => (await server.app.ports.limiter.peek(client.account)).remaining;
+    const before = await remaining();
+    const wire = openWire(server.url);
+    const text = textOf(`Bearer ${key.secret}`);
+    await wire.send(text.slice(0, -1));
+    await eventually(remaining, (left) => left < before); // so it has been admitted
+    await revoke(client, key.id);
+    await wire.send(text.slice(-1));
+    const headers = { 'x-ratelimit-remaining': `${before}` };
+    expect(await wire.response()).toMatchObject({ status: 401, headers, body: unauthenticated });
+    expect(await remaining()).toBe(before);
+    expect((await client.rest('GET', '/conversations')).body.data).toEqual([]);
+  },
+);
+
+const revocations: Record<string, (client: TestAccount, id: string) => Promise<unknown>> = {
+  'by this process': ({ account }, id) => revokeApiKey.execute(server.app.ports, operatorOf(account), { id }),
+  'by another process': revoke,
+};
+
+test.each(
+  Object.entries(revocations).flatMap(([by, revoking]) => [
+    [by, 'a mutation of one field', revoking, mutation] as const,
+    [by, 'a mutation of two fields', revoking, two.query] as const,
+  ]),
+)(
+  'a socket whose credential is revoked %s while %s waits to be charged is closed, and that costs nothing',
+  async (_, __, revoking, text) => {
+    const client = await server.account();
+    const { body: key } = await client.rest('POST', '/api-keys', { body: { name: 'short-lived' } });
+    const socket = await new RawSocket(server.url).init(key.secret);
+    server.clock.advance(minuteMs); // what is reserved of the budget was for that minute: a write has to reserve more
+    const remaining = async (): Promise<number> => (await server.app.ports.limiter.peek(client.account)).remaining;
+    const before = await remaining();
+    const release = await server.holdWrites();
+    const revoked = revoking(client, key.id);
+    socket.subscribe('1', text);
+    await clientOf(server.url).rest('GET', '/account'); // by now the server has read what came before
+    await release();
+    await revoked;
+    expect(await socket.closed).toMatchObject({ code: 4403 });
+    await eventually(remaining, (left) => left === before);
     expect((await client.rest('GET', '/conversations')).body.data).toEqual([]);
   },
 );
@@ -275,6 +329,7 @@ test('of a mutation, nothing more is done once its key was revoked', async () =>
     }
   };
   const busy = working();
+  const before = (await server.app.ports.limiter.peek(client.account)).remaining;
   const names = Array.from({ length: 20 }, (_, index) => `a${index}`);
   const fields = names.map((name) => `${name}: createConversation(input: {}) { conversation { id } }`);
   const { data, errors } = await clientOf(server.url, key.secret).graphql(
@@ -283,13 +338,14 @@ test('of a mutation, nothing more is done once its key was revoked', async () =>
   isOver = true;
   await busy;
   expect(data).toMatchObject({ revokeApiKey: { revokedApiKeyId: key.id }, a19: null });
+  expect((await server.app.ports.limiter.peek(client.account)).remaining, 'it had begun').toBe(before - 21);
   expect(errors?.at(-1)).toMatchObject({ path: ['a19'], extensions: { code: 'UNAUTHENTICATED' } });
   const made = names.filter((name) => data[name] !== null);
   expect(made, 'only the first of them').toEqual(names.slice(0, made.length));
   expect((await client.rest('GET', '/conversations?limit=100')).body.data).toHaveLength(made.length);
 });
 
-test('the call of a tool is refused if its credential is revoked while it waits for others of its account', async () => {
+test('the call of a tool is refused, and costs nothing, if its credential is revoked while it waits for others of its account', async () => {
   const client = await server.account();
   const { body: key } = await client.rest('POST', '/api-keys', { body: { name: 'short-lived' } });
   const call = (secret: string, name: string) => postMcp(server.url, secret, toolCall(name));
@@ -312,10 +368,11 @@ test('the call of a tool is refused if its credential is revoked while it waits 
   await release();
   await revoked;
   expect(await late).toMatchObject({ status: 401, body: { code: 'UNAUTHENTICATED' } });
+  expect(await remaining()).toBe(before - 8);
   for (const written of writing) expect(await written).toMatchObject({ status: 200 });
 });
 
-test('the call of a tool waits for room for what it could answer, and is refused if its credential is revoked meanwhile', async () => {
+test('the call of a tool waits for room for what it could answer, and is refused, and costs nothing, if its credential is revoked meanwhile', async () => {
   const client = await server.account();
   const { body: key } = await client.rest('POST', '/api-keys', { body: { name: 'short-lived' } });
   const call = (secret: string, args: object) => postMcp(server.url, secret, toolCall('listMessages', args));
@@ -334,6 +391,7 @@ test('the call of a tool waits for room for what it could answer, and is refused
   open();
   await waited;
   expect(await late).toMatchObject({ status: 401, body: { code: 'UNAUTHENTICATED' } });
+  expect(await remaining()).toBe(before);
   expect(await call(client.secret, page)).toMatchObject({ status: 200 });
 });
 
@@ -378,7 +436,7 @@ test.each(Object.entries(reads))(
     await until(() => performance.now() - sinceMs > 400); // so it has waited for more than 100 ms
     await release();
     await revoked;
-    expect(await wire.response()).toMatchObject({ status: 401, body: expect.stringContaining('UNAUTHENTICATED') });
+    expect(await wire.response()).toMatchObject({ status: 401, body: unauthenticated });
     expect((await server.app.ports.limiter.peek(client.account)).remaining).toBe(remaining);
   },
 );

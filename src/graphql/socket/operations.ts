@@ -19,6 +19,8 @@ import { maxAtOnce } from './inbox.ts';
 /** What graphql-ws executes an operation with. */
 export interface SocketArgs extends SubscriptionArgs {
   readonly state: SocketState;
+  /** What a query or a mutation was charged. */
+  readonly charged?: Charge | undefined;
 }
 
 /** Whether an operation runs, and with what, or the errors that it is refused with. */
@@ -52,7 +54,7 @@ export class SocketOperations {
         throw new DomainError('UNAUTHENTICATED', 'The credential has expired.');
       }
       const charged = await admission.charge(caller);
-      requireOpen(state);
+      if (state.socket.isEnded) await this.#refuseEnded(state, caller, charged);
       return await this.#prepare(state, { caller, charged }, id, payload);
     } catch (error) {
       return [asGraphQLError(error)];
@@ -64,7 +66,7 @@ export class SocketOperations {
    * once, those before it may have filled that since it was admitted.
    */
   async run(args: SocketArgs): Promise<ExecutionResult> {
-    const { prepared, contextValue, state } = args;
+    const { prepared, contextValue, state, charged } = args;
     const { caller, budget } = contextValue as OperationContext;
     const { socket } = state;
     for (;;) {
@@ -74,7 +76,7 @@ export class SocketOperations {
       });
       if (result !== undefined) return result;
       await socket.drained();
-      await this.#refuseEnded(state, caller);
+      await this.#refuseEnded(state, caller, charged);
     }
   }
 
@@ -86,9 +88,9 @@ export class SocketOperations {
   }
 
   /** Looks at the credential again right before an operation runs: another process may just have revoked it. */
-  async #refuseEnded(state: SocketState, caller: Caller): Promise<void> {
+  async #refuseEnded(state: SocketState, caller: Caller, charged: Charge | undefined): Promise<void> {
     try {
-      await this.#parts.admission.refuseEnded(caller);
+      await this.#parts.admission.refuseEnded(caller, { charged });
     } catch (error) {
       if (error instanceof DomainError && error.code === 'UNAUTHENTICATED') state.socket.endSession('credential');
       throw error;
@@ -107,7 +109,7 @@ export class SocketOperations {
     const envelope = envelopeOf(payload);
     const { operationName, variableValues } = envelope;
     const prepared = await named.prepare(caller, envelope);
-    requireOpen(state);
+    if (socket.isEnded) await this.#refuseEnded(state, caller, charged);
     const { schema, document, errors, source } = prepared;
     (payload as { query: string }).query = source; // thousands of identical subscriptions share one copy of the text
     const operation = getOperationAST(document, operationName);
@@ -130,10 +132,11 @@ export class SocketOperations {
     const isSubscription = operation.operation === 'subscription';
     dropExtraParams(payload, prepared, envelope); // graphql-ws retains it while the operation lasts
     if (!socket.makeRoom(id, isSubscription ? 'subscription' : 'answer')) throw tooManyAtOnce(isSubscription);
-    if (units > 1) await admission.chargeInstead(caller, charged, units);
-    await this.#refuseEnded(state, caller);
+    const spent = units > 1 ? await admission.chargeInstead(caller, charged, units) : charged;
+    await this.#refuseEnded(state, caller, spent);
     return {
       ...args,
+      charged: isSubscription ? undefined : spent,
       contextValue: new OperationContext(this.#ports, caller, {
         timings,
         onCall: this.#onCall,

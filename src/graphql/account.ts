@@ -1,6 +1,6 @@
 import { accountShape, getAccount } from '../domain/accounts.ts';
-import { descriptionOf } from '../domain/descriptions.ts';
-import { answering, builder, fieldsOf, type ResultOf } from './builder.ts';
+import { descriptionOf, fieldIn } from '../domain/descriptions.ts';
+import { answeredFirst, answering, builder, fieldsOf, type ResultOf } from './builder.ts';
 import { Node } from './node.ts';
 
 type AccountShape = ResultOf<typeof getAccount>;
@@ -22,14 +22,10 @@ const RateLimit = builder.objectRef<AccountShape['rateLimit']>('RateLimit').impl
 const Account = builder.objectRef<AccountShape>('Account').implement({
   description: 'The account that the credential belongs to.',
   interfaces: [Node],
-  fields: (t) =>
-    fieldsOf(t, accountShape, {
-      name: 'String',
-      plan: Plan,
-      rateLimit: RateLimit,
-      eventCursor: 'String',
-      createdAt: 'DateTime',
-    }),
+  fields: (t) => ({
+    ...fieldsOf(t, accountShape, { name: 'String', plan: Plan, rateLimit: RateLimit, createdAt: 'DateTime' }),
+    eventCursor: t.exposeString('eventCursor', { ...fieldIn(accountShape, 'eventCursor'), extensions: answeredFirst }),
+  }),
 });
 
 builder.queryField('account', (t) =>

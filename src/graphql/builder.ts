@@ -38,6 +38,12 @@ export function calls(operation: { readonly name: string }): { operation: string
   return { operation: operation.name };
 }
 
+/**
+ * Marks a field that a query answers before it begins with others, which are read from several connections at once: so a
+ * cursor stands before whatever is shown beside it.
+ */
+export const answeredFirst = { isAnsweredFirst: true } as const;
+
 /** The options of a field that answers with what an operation does: it is null if that fails. */
 export function answering(operation: { readonly name: string; readonly summary: string }) {
   return { nullable: true, description: operation.summary, extensions: calls(operation) } as const;

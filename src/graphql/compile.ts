@@ -5,11 +5,13 @@ import {
   type GraphQLAbstractType,
   GraphQLError,
   type GraphQLField,
+  type GraphQLNamedOutputType,
   type GraphQLObjectType,
   type GraphQLOutputType,
   type GraphQLResolveInfo,
   type GraphQLSchema,
   getArgumentValues,
+  getNamedType,
   getNullableType,
   isAbstractType,
   isLeafType,
@@ -24,6 +26,7 @@ import {
 import type { Awaitable } from '../domain/awaitable.ts';
 import { DomainError } from '../domain/errors.ts';
 import { scheduler } from '../runtime/scheduler.ts';
+import type { answeredFirst } from './builder.ts';
 import { Execution, type ExecutionInput, nullLength, type Path, type Position } from './execution.ts';
 import { Selections } from './selections.ts';
 
@@ -50,6 +53,8 @@ interface CompiledField {
   readonly name: string;
   /** Its name in the response. */
   readonly key: string;
+  /** Whether a query answers it before it begins with others: it, or something in it, is marked so. */
+  readonly isFirst: boolean;
   /** Computes its part of the response, or a promise of it. */
   readonly answer: (source: unknown, run: Execution, at: Path | undefined) => unknown;
 }
@@ -124,6 +129,8 @@ class Compiler {
   /** Each selection is compiled once for each type, however often fragments repeat it. */
   readonly #objects = new Map<string, Fields>();
   readonly #selected = new Map<Fields, readonly string[]>();
+  /** Those with a field that is answered first. */
+  readonly #first = new Set<Fields>();
   readonly #numbers = new Map<SelectionSetNode, number>();
 
   constructor(schema: GraphQLSchema, selections: Selections, isMutation: boolean) {
@@ -134,7 +141,7 @@ class Compiler {
 
   root(type: GraphQLObjectType, selections: SelectionSetNode): Fields {
     const fields = this.#fieldsOf(type, [selections], !this.#isMutation);
-    return this.#isMutation ? oneByOne(fields) : together(fields, true);
+    return this.#isMutation ? oneByOne(fields) : inOrder(fields);
   }
 
   /**
@@ -152,7 +159,15 @@ class Compiler {
       fields,
       all.map(({ name }) => name),
     );
+    if (all.some(({ isFirst }) => isFirst)) this.#first.add(fields);
     return fields;
+  }
+
+  /** The fields of each object that a field of this type can answer with. */
+  #objectsOf(type: GraphQLNamedOutputType, selections: readonly SelectionSetNode[], isOptional: boolean): Fields[] {
+    if (isObjectType(type)) return [this.#object(type, selections, isOptional)];
+    if (!isAbstractType(type)) return [];
+    return this.#schema.getPossibleTypes(type).map((each) => this.#object(each, selections, isOptional));
   }
 
   #numberOf(selections: SelectionSetNode): number {
@@ -175,7 +190,7 @@ class Compiler {
     const name = node.name.value;
     const field = this.#schema.getField(parent, name);
     if (field === undefined) throw new Error(`The document was not validated: there is no ${parent.name}.${name}`);
-    if (name === '__typename') return { name, key, answer: (_, run) => word(parent.name, run) };
+    if (name === '__typename') return { name, key, isFirst: false, answer: (_, run) => word(parent.name, run) };
     const position: Position = { nodes, mayBeNull: !isNonNullType(field.type) };
     const isOptional = isInOptional || (position.mayBeNull && parent !== this.#schema.getMutationType());
     const selections = nodes.flatMap(({ selectionSet }) => selectionSet ?? []);
@@ -183,10 +198,14 @@ class Compiler {
     const type = getNullableType(field.type);
     const selected = isObjectType(type) ? this.#selected.get(this.#object(type, selections, isOptional)) : undefined;
     const read = reader(field, node, { schema: this.#schema, parentType: parent, selected });
-    if (isLeafType(type)) return { name, key, answer: leafAnswer(key, read, complete, position) };
+    const { isAnsweredFirst = false } = field.extensions as Partial<typeof answeredFirst>;
+    if (isLeafType(type))
+      return { name, key, isFirst: isAnsweredFirst, answer: leafAnswer(key, read, complete, position) };
+    const below = this.#objectsOf(getNamedType(type), selections, isOptional);
     return {
       name,
       key,
+      isFirst: isAnsweredFirst || below.some((fields) => this.#first.has(fields)),
       answer(source, run, before) {
         const at: Path = { before, key };
         try {
@@ -341,6 +360,21 @@ function together(fields: readonly CompiledField[], isOptional: boolean): Fields
   const { length: values } = fields;
   return (source, run, at) =>
     run.begins(values) ? answerAll(source, run, at) : run.later(values, () => answerAll(source, run, at));
+}
+
+/** Answers the fields of a query: those that are answered first, then the others. */
+function inOrder(fields: readonly CompiledField[]): Fields {
+  const [first, others] = [fields.filter(({ isFirst }) => isFirst), fields.filter(({ isFirst }) => !isFirst)];
+  if (first.length === 0 || others.length === 0) return together(fields, true);
+  const [answerFirst, answerOthers] = [together(first, true), together(others, true)];
+  const create = creator(fields);
+  return async (source, run, at) => {
+    const ofFirst = (await answerFirst(source, run, at)) as Record<string, unknown>;
+    const ofOthers = (await answerOthers(source, run, at)) as Record<string, unknown>;
+    const answer = create();
+    for (const { key, isFirst } of fields) answer[key] = (isFirst ? ofFirst : ofOthers)[key];
+    return answer;
+  };
 }
 
 /** Answers the fields of a mutation, each after the one before it has ended. */

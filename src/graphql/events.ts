@@ -5,7 +5,7 @@ import { type EventType, eventTypes } from '../domain/event-types.ts';
 import { type EventPage, getEventCursor, type LogEvent, listEvents, streamEvents } from '../domain/events.ts';
 import { lazily } from '../runtime/lazily.ts';
 import { scheduler } from '../runtime/scheduler.ts';
-import { answering, builder, calls, type SchemaTypes, withoutNulls } from './builder.ts';
+import { answeredFirst, answering, builder, calls, type SchemaTypes, withoutNulls } from './builder.ts';
 import { listInput, PageInfo, pageArgs } from './connection.ts';
 import type { OperationContext } from './context.ts';
 import { ConversationSnapshot } from './conversations.ts';
@@ -191,6 +191,7 @@ builder.queryFields((t) => ({
   }),
   eventCursor: t.string({
     ...answering(getEventCursor),
+    extensions: { ...calls(getEventCursor), ...answeredFirst },
     resolve: (_, _args, context) => context.call(getEventCursor, {}),
   }),
 }));

@@ -13,6 +13,8 @@ export class TcpRelay {
   #turn = 0;
   /** What an answer has to hold for all connections to be cut instead of its being passed on. */
   #awaited: { readonly text: string; readonly cut: () => void } | undefined;
+  /** What a client has to send for its connection to be held. */
+  #watched: { readonly text: string; readonly hold: (client: Socket, pass: () => void) => void } | undefined;
 
   /** @param urls of the servers, with their ports */
   static async open(...urls: string[]): Promise<TcpRelay> {
@@ -78,6 +80,23 @@ export class TcpRelay {
     });
   }
 
+  /** Waits for a client that sends a text, and passes nothing of it on until it is released. @returns what releases it */
+  holdAt(text: string): Promise<() => void> {
+    return new Promise((resolve) => {
+      this.#watched = {
+        text,
+        hold: (client, pass) => {
+          this.#watched = undefined;
+          client.pause();
+          resolve(() => {
+            pass();
+            client.resume();
+          });
+        },
+      };
+    });
+  }
+
   #pass(client: Socket): void {
     const target = this.#targets[this.#turn++ % this.#targets.length];
     if (target === undefined) {
@@ -86,7 +105,11 @@ export class TcpRelay {
     }
     const server = connect({ port: Number(target.port), host: target.hostname, noDelay: true });
     client.setNoDelay(true);
-    client.on('data', (bytes) => server.write(bytes));
+    client.on('data', (bytes) => {
+      const pass = (): void => void server.write(bytes);
+      if (this.#watched !== undefined && bytes.includes(this.#watched.text)) this.#watched.hold(client, pass);
+      else pass();
+    });
     server.on('data', (bytes) => {
       if (this.#awaited !== undefined && bytes.includes(this.#awaited.text)) this.#awaited.cut();
       else client.write(bytes);

@@ -14,6 +14,7 @@ import * as select from './support/selections.ts';
 import { startTestServer, type TestAccount, type TestServer } from './support/server.ts';
 import { SseReader } from './support/sse.ts';
 import { RawSocket, socketClient } from './support/subscribe.ts';
+import { TcpRelay } from './support/tcp-relay.ts';
 import { gate, until } from './support/wait.ts';
 import { anywhere } from './support/webhook-policy.ts';
 
@@ -598,6 +599,55 @@ describe('who follows the log', () => {
       await until(() => told.length === leads + toldEvents + 2);
       expect(told.filter((text) => text.includes('other@example.com'))).toHaveLength(leads);
       expect(told.filter((text) => text.includes(marker))).toEqual([]);
+    },
+  );
+
+  const found = { answers: 'answers', selected: 'id', text: 'FROM conversations WHERE account_id = $1 AND id = ANY' };
+  const failing = {
+    answers: 'answers of which a part fails',
+    selected: 'messages(first: 1) { nodes { content } }',
+    text: 'JOIN messages',
+  };
+  test.runIf(isOnPostgres).each([
+    { transport: 'a socket', ...found },
+    { transport: 'a socket', ...failing },
+    { transport: 'SSE', ...found },
+    { transport: 'SSE', ...failing },
+  ])(
+    'over $transport is not told of it any more by $answers for which the database is read meanwhile',
+    async ({ transport, selected, text }) => {
+      const relay = await TcpRelay.open(server.database);
+      const relayed = { url: relay.through(server.database), directUrl: undefined };
+      const { databasePath, clock } = server;
+      const other = await startTestServer({ databasePath, clock, config: { postgres: relayed } });
+      onTestFinished(() => other.close());
+      const after = (await client.rest('GET', '/account')).body.eventCursor;
+      const { id } = (await client.rest('POST', '/conversations', { body: requestsOf(marker).create })).body;
+      const held = relay.holdAt(text);
+      const query = `subscription ($after: String) { events(after: $after) {
+        sequence ... on ConversationStartedEvent { conversation { subject current { ${selected} } } } } }`;
+      const variables = { after };
+      const told: Json[] = [];
+      if (transport === 'SSE') {
+        const parameters = new URLSearchParams({ query, variables: JSON.stringify(variables) });
+        const headers = { authorization: `Bearer ${client.secret}` };
+        const reader = await SseReader.open(`${other.url}/graphql?${parameters}`, headers, (event) => told.push(event));
+        onTestFinished(() => reader.close());
+      } else {
+        const { socket } = await new RawSocket(other.url).init(client.secret);
+        onTestFinished(() => socket.terminate());
+        socket.on('message', (data) => told.push(JSON.parse(String(data)).payload));
+        socket.send(JSON.stringify({ id: 's', type: 'subscribe', payload: { query, variables } }));
+      }
+      const release = await held;
+      expect((await other.clientFor(client.secret).rest('DELETE', `/conversations/${id}`)).status).toBe(204);
+      release();
+      await until(() => told.some(({ data }) => data.events.sequence === 3));
+      expect(told).toEqual([
+        { data: { events: { sequence: 1, conversation: null } } },
+        { data: { events: { sequence: 2 } } },
+        { data: { events: { sequence: 3 } } },
+      ]);
     },
   );
 });

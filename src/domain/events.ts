@@ -375,6 +375,8 @@ async function hasUpTo(reader: LogReader, sequence: number): Promise<boolean> {
 export interface EventStream extends AsyncIterable<readonly LogEvent[]> {
   /** Where to resume. It advances past filtered events, too. */
   readonly cursor: string;
+  /** Whether some of the last batch may have been erased since it was read. */
+  readonly mayBeErased: boolean;
   /** Returns the rest of the last batch, from this event on. Required before a consumer pauses within a batch. */
   giveBack(from: LogEvent): void;
   /** Ends the stream, also while it waits for events or for its reader. */
@@ -402,6 +404,10 @@ class FollowedLog implements EventStream {
 
   get cursor(): string {
     return this.#cursors.show(eventCursor(this.#epoch, this.#follower.position));
+  }
+
+  get mayBeErased(): boolean {
+    return this.#follower.mayBeErased;
   }
 
   giveBack(from: LogEvent): void {

@@ -120,6 +120,8 @@ export interface LiveEvents {
 export interface EventFollower extends AsyncIterable<readonly LogEvent[]> {
   /** The last sequence yielded or filtered out: where to resume. */
   readonly position: number;
+  /** Whether some of the last batch may have been erased since it was read. */
+  readonly mayBeErased: boolean;
   /** Returns the rest of the last batch, from this event on: the next batch starts with it. */
   giveBack(from: LogEvent): void;
   /** Ends the iteration, also while it waits for events or for its reader. It has no other end. */

@@ -39,11 +39,6 @@ interface Batch {
   readonly bytes: number;
 }
 
-/** The last batch, for as long as its consumer may give a part of it back. */
-interface Held extends Batch {
-  readonly timesCleared: number;
-}
-
 const none: readonly LogEvent[] = [];
 const nothing = (): void => {};
 
@@ -63,7 +58,10 @@ export class Follower implements EventFollower, Wakeable, AsyncIterableIterator<
    * that a moment later.
    */
   #mayBeErased = false;
-  #held: Held | undefined;
+  /** The last batch, for as long as its consumer may give a part of it back. */
+  #held: Batch | undefined;
+  /** How often the tail had been cleared when the last batch was read. */
+  #timesCleared = 0;
   /** Whether the event loop has to turn before the next batch is read. */
   #mustYield = false;
   #isEnded = false;
@@ -74,6 +72,12 @@ export class Follower implements EventFollower, Wakeable, AsyncIterableIterator<
     this.#sources = sources;
     this.#options = options;
     this.position = options.after.sequence;
+  }
+
+  /** If the tail was cleared since, or may have to be. */
+  get mayBeErased(): boolean {
+    const tail = this.#tail;
+    return tail === undefined || this.#timesCleared !== tail.timesCleared || tail.doubts > 0;
   }
 
   giveBack(from: LogEvent): void {
@@ -101,7 +105,7 @@ export class Follower implements EventFollower, Wakeable, AsyncIterableIterator<
     try {
       while (!this.#isEnded) {
         const tail = this.#tail ?? this.#join();
-        const events = this.#rest(tail) ?? (await this.#nextEvents(tail));
+        const events = this.#rest() ?? (await this.#nextEvents(tail));
         if (events.length > 0) return { done: false, value: events }; // the position is past them
       }
     } catch (error) {
@@ -129,11 +133,11 @@ export class Follower implements EventFollower, Wakeable, AsyncIterableIterator<
     this.#tail = undefined;
   }
 
-  /** What was given back of the batch that is held. If the tail was cleared since, or may have to be, some of it may have been erased. */
-  #rest(tail: Tail): readonly LogEvent[] | undefined {
+  /** What was given back of the batch that is held. */
+  #rest(): readonly LogEvent[] | undefined {
     const held = this.#release();
     if (held === undefined || this.position >= held.scannedTo) return undefined;
-    if (held.timesCleared !== tail.timesCleared || tail.doubts > 0) return undefined;
+    if (this.mayBeErased) return undefined;
     const events = held.events.filter(({ position }) => position > this.position);
     this.#hold({ ...held, events });
     return events;
@@ -173,17 +177,18 @@ export class Follower implements EventFollower, Wakeable, AsyncIterableIterator<
     const batch = this.#readTail(tail) ?? (await this.#readStorage());
     // If the tail was cleared meanwhile, some of them may have been erased: they are read again.
     if (this.#isEnded || timesCleared !== tail.timesCleared) return [];
-    this.#hold({ ...batch, timesCleared });
+    this.#timesCleared = timesCleared;
+    this.#hold(batch);
     this.#mustYield = true;
     return batch.events;
   }
 
-  #hold(held: Held): void {
+  #hold(held: Batch): void {
     this.position = held.scannedTo;
     if (held.events.length > 0 && this.#sources.held.add(this.#options.accountId, held.bytes)) this.#held = held;
   }
 
-  #release(): Held | undefined {
+  #release(): Batch | undefined {
     const held = this.#held;
     this.#held = undefined;
     if (held !== undefined) this.#sources.held.remove(this.#options.accountId, held.bytes);

@@ -68,6 +68,25 @@ export class EventIterator implements AsyncIterableIterator<LogEvent> {
     this.#stream.giveBack(from);
   }
 
+  /**
+   * Whether an event that was taken is still as it was. If some may have been erased since, it is read again: its answer may
+   * have waited for seconds. If not, it is given back.
+   */
+  async isUnchanged(event: LogEvent): Promise<boolean> {
+    while (this.#stream.mayBeErased) {
+      this.giveBack(event);
+      const batch = await this.#nextBatch();
+      if (batch === undefined) return false;
+      const [again, second] = batch as [LogEvent, LogEvent?];
+      if (again.position !== event.position || again.erased !== event.erased) {
+        this.giveBack(again);
+        return false;
+      }
+      if (second !== undefined) this.giveBack(second);
+    }
+    return true;
+  }
+
   async return(): Promise<IteratorResult<LogEvent>> {
     this.#end();
     await this.#batches.return?.();
@@ -119,9 +138,12 @@ export class PresentedResults implements AsyncIterableIterator<ExecutionResult> 
   async next(): Promise<IteratorResult<ExecutionResult>> {
     if (this.#failed) return { done: true, value: undefined };
     try {
-      const next = await this.#events.next();
-      if (next.done === true) return { done: true, value: undefined };
-      return { done: false, value: this.#present(await this.#answer(next.value)) };
+      for (;;) {
+        const next = await this.#events.next();
+        if (next.done === true) return { done: true, value: undefined };
+        const result = await this.#answer(next.value);
+        if (await this.#events.isUnchanged(next.value)) return { done: false, value: this.#present(result) };
+      }
     } catch (error) {
       this.#failed = true;
       return { done: false, value: this.#present({ errors: [asGraphQLError(error)] }) };

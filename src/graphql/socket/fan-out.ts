@@ -220,23 +220,22 @@ class Subscriber implements AsyncIterableIterator<ExecutionResult, void> {
 
   /** The next response with errors. Those before it, which have none, are delivered meanwhile. */
   async next(): Promise<IteratorResult<ExecutionResult, void>> {
-    while (!this.#ended) {
-      let batch: readonly LogEvent[] | undefined;
-      // Not in an async function of its own, which would cost memory: thousands of idle subscriptions wait here.
-      try {
-        batch = this.#events.received(await this.#events.pull());
-      } catch (error) {
-        await this.return();
-        throw error;
+    try {
+      while (!this.#ended) {
+        // Not in an async function of its own, which would cost memory: thousands of idle subscriptions wait here.
+        let batch = this.#events.received(await this.#events.pull());
+        if (batch === undefined) this.#end();
+        if (batch === undefined || this.#ended) break;
+        const using = this.#use(batch);
+        // While it waits, a subscriber must hold neither events nor responses: there may be a hundred thousand. A variable
+        // keeps its value until the next event, even where its scope has ended.
+        batch = undefined;
+        const result = await using;
+        if (result !== undefined && !this.#ended) return { done: false, value: result };
       }
-      if (batch === undefined) this.#end();
-      if (batch === undefined || this.#ended) break;
-      const using = this.#use(batch);
-      // While it waits, a subscriber must hold neither events nor responses: there may be a hundred thousand. A variable
-      // keeps its value until the next event, even where its scope has ended.
-      batch = undefined;
-      const result = await using;
-      if (result !== undefined && !this.#ended) return { done: false, value: result };
+    } catch (error) {
+      await this.return();
+      throw error;
     }
     return { done: true, value: undefined };
   }
@@ -257,14 +256,15 @@ class Subscriber implements AsyncIterableIterator<ExecutionResult, void> {
     if (rest !== undefined) this.#events.giveBack(rest);
     if (ready.length > 0) return this.#deliver(ready) as Promise<undefined>;
     const answer = this.#answers.to(first);
-    if (answer !== undefined) return this.#deliverOne(answer);
+    if (answer !== undefined) return this.#deliverOne(first, answer);
     this.#events.giveBack(first);
     return this.#answers.turn() as Promise<undefined>;
   }
 
   /** @returns the response if it has errors: it is not sent then */
-  async #deliverOne(computing: Awaitable<Answer>): Promise<ExecutionResult | undefined> {
+  async #deliverOne(event: LogEvent, computing: Awaitable<Answer>): Promise<ExecutionResult | undefined> {
     const answer = await computing;
+    if (!(await this.#events.isUnchanged(event))) return undefined;
     if ('result' in answer) return answer.result;
     if (!this.#ended) await this.#deliver([answer.json]);
     return undefined;

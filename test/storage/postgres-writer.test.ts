@@ -637,6 +637,25 @@ describe('a work', () => {
     },
   );
 
+  test('is not lost for what the one before it had asked on a connection that was lost', async () => {
+    const url = await database();
+    const relay = await TcpRelay.open(url);
+    const session = new Session(relay.through(url), {});
+    onTestFinished(() => session.close());
+    await session.begin('');
+    // What has not been prepared yet is described first; what comes behind it fails when the client has ended.
+    for (const value of ['one', 'two', 'three'])
+      void session.send(`INSERT INTO meta (name, value) VALUES ('lost: ${value}', $1)`, ['1']);
+    relay.cut();
+    await session.lost.catch(() => {});
+    await session.rollback();
+    void session.begin('');
+    await session.change("INSERT INTO meta (name, value) VALUES ('kept', $1)", ['1']);
+    await session.commit();
+    const names = await clientOf(url)`SELECT name FROM meta WHERE name = 'kept' OR name LIKE 'lost%'`;
+    expect([...names]).toEqual([{ name: 'kept' }]);
+  });
+
   test('that is repeated alone, and cannot have the lock of its account any more, is unavailable', async () => {
     const url = await database();
     const storage = await opened(url, { maxSessions: 1, lockTimeoutMs: 100 });

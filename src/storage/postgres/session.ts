@@ -250,7 +250,9 @@ export class Session implements Queries {
   }
 
   #keep(answer: Promise<unknown>): void {
+    const { lost } = this;
     answer.catch((error: unknown) => {
+      if (this.lost !== lost) return; // it was of the transaction before, whose connection was lost
       // What a statement before it failed with says why, though that may be noticed later.
       if (this.#failure === undefined || isInFailed(this.#failure)) this.#failure = error;
     });

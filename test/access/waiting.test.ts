@@ -345,6 +345,32 @@ test('of a mutation, nothing more is done once its key was revoked', async () =>
   expect((await client.rest('GET', '/conversations?limit=100')).body.data).toHaveLength(made.length);
 });
 
+test('a batch costs what it was charged once one of its operations has run, also if its key is revoked by that one', async () => {
+  const client = await server.account();
+  const { body: key } = await client.rest('POST', '/api-keys', { body: { name: 'short-lived' } });
+  let isOver = false;
+  const working = async (): Promise<void> => {
+    while (!isOver) {
+      await scheduler.step(client.account.id); // as each of the operations does
+      workFor(60);
+    }
+  };
+  const before = (await server.app.ports.limiter.peek(client.account)).remaining;
+  const busy = working();
+  const fields = Array.from(
+    { length: 20 },
+    (_, index) => `a${index}: createConversation(input: {}) { conversation { id } }`,
+  );
+  const others = Array(9).fill({ query: `mutation { ${fields.join(' ')} }` });
+  const revoking = { query: `mutation { revokeApiKey(input: {id: "${key.id}"}) { revokedApiKeyId } }` };
+  const { body } = await clientOf(server.url, key.secret).post([revoking, ...others]);
+  isOver = true;
+  await busy;
+  expect(body[0].data).toEqual({ revokeApiKey: { revokedApiKeyId: key.id } });
+  expect(JSON.stringify(body.at(-1))).toContain('UNAUTHENTICATED');
+  expect((await server.app.ports.limiter.peek(client.account)).remaining).toBe(before - 1 - 9 * 20);
+});
+
 test('the call of a tool is refused, and costs nothing, if its credential is revoked while it waits for others of its account', async () => {
   const client = await server.account();
   const { body: key } = await client.rest('POST', '/api-keys', { body: { name: 'short-lived' } });

@@ -10,8 +10,8 @@ import { isDisconnection, isUseless } from './errors.ts';
 export type Client = postgres.Sql<{ bigint: number }> & {
   /** What it has been asked, and is not answered yet. */
   readonly asked: Set<Promise<unknown>>;
-  /** Ends when no answer has come for too long. The answers come in order: each restarts it for the next one. */
-  readonly silence: NodeJS.Timeout;
+  /** To be called when it is asked the first of some statements, and with each answer: they come in order. */
+  heard(): void;
   /**
    * Ends it with all its connections. The driver’s own `end` would leave those open that are being made at that moment.
    * @param graceMs how long what it has been asked may take
@@ -110,8 +110,7 @@ export function connect(url: string, options: ConnectionOptions = {}, onClose?: 
   let isFinished = false;
   let sockets: Socket[] = [];
   const asked: Client['asked'] = new Set();
-  // Where the network swallows everything, nobody would say so for minutes.
-  const silence = setTimeout(() => void (asked.size > 0 && onClose?.()), silentMs).unref();
+  let silence: NodeJS.Timeout | undefined;
   const socketFor = async (address: SocketAddress): Promise<Socket> => {
     if (isFinished) throw new Lost('The client was ended');
     const socket = socketOf(address);
@@ -150,7 +149,11 @@ export function connect(url: string, options: ConnectionOptions = {}, onClose?: 
   });
   return Object.assign(client, {
     asked,
-    silence,
+    heard() {
+      // Where the network swallows everything, nobody would say so for minutes.
+      silence ??= setTimeout(() => void (asked.size > 0 && onClose?.()), silentMs).unref();
+      silence.refresh();
+    },
     async finish(graceMs: number) {
       clearTimeout(silence); // which no answer restarts then
       await client.end({ timeout: graceMs / 1_000 });
@@ -283,13 +286,13 @@ async function ask(client: Client, text: string, values: readonly unknown[], pre
         [],
         options,
       );
-  if (client.asked.size === 0) client.silence.refresh();
+  if (client.asked.size === 0) client.heard();
   client.asked.add(query);
   try {
     return await query;
   } finally {
     client.asked.delete(query);
-    client.silence.refresh();
+    client.heard();
   }
 }
 

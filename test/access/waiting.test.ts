@@ -68,7 +68,7 @@ describe.each(Object.entries(faces))('a request that waits for its turn, over %s
     await busy;
     const { body } = await client.rest('GET', '/conversations');
     expect(body.data).toEqual([]);
-    expect((await server.app.ports.limiter.peek(client.account)).remaining).toBe(before.remaining - 1);
+    expect(await remainingOf(client)).toBe(before.remaining - 1);
   });
 
   test('is refused if its credential was revoked meanwhile, unless it has waited no longer than 100 ms', async () => {
@@ -200,6 +200,8 @@ const waits: Record<string, (client: TestAccount, until: Promise<void>) => Promi
   },
 };
 
+const remainingOf = async ({ account }: TestAccount): Promise<number> =>
+  (await server.app.ports.limiter.peek(account)).remaining;
 const unauthenticated = expect.stringContaining('UNAUTHENTICATED');
 const create = 'createConversation(input: {}) { conversation { messages(first: 50) { nodes { content } } } }';
 const two = { query: `mutation { a: ${create} b: ${create} }` };
@@ -212,7 +214,7 @@ describe.each([
     'runs nothing, and costs its one unit, if its client goes while it waits for %s',
     async (_, wait) => {
       const client = await server.account();
-      const remaining = async (): Promise<number> => (await server.app.ports.limiter.peek(client.account)).remaining;
+      const remaining = () => remainingOf(client);
       const before = await remaining();
       const { opened, open } = gate();
       const waited = wait(client, opened);
@@ -248,7 +250,7 @@ test.each(Object.entries(large))(
   async (_, textOf) => {
     const client = await server.account();
     const { body: key } = await client.rest('POST', '/api-keys', { body: { name: 'short-lived' } });
-    const remaining = async (): Promise<number> => (await server.app.ports.limiter.peek(client.account)).remaining;
+    const remaining = () => remainingOf(client);
     const before = await remaining();
     const { opened, open } = gate();
     const waited = waits['room for what it could answer']?.(client, opened);
@@ -272,7 +274,7 @@ test.each(Object.entries({ ...faces, 'a GraphQL batch': large['a GraphQL batch']
   async (_, textOf) => {
     const client = await server.account();
     const { body: key } = await client.rest('POST', '/api-keys', { body: { name: 'short-lived' } });
-    const remaining = async (): Promise<number> => (await server.app.ports.limiter.peek(client.account)).remaining;
+    const remaining = () => remainingOf(client);
     const before = await remaining();
     const wire = openWire(server.url);
     const text = textOf(`Bearer ${key.secret}`);
@@ -304,7 +306,7 @@ test.each(
     const { body: key } = await client.rest('POST', '/api-keys', { body: { name: 'short-lived' } });
     const socket = await new RawSocket(server.url).init(key.secret);
     server.clock.advance(minuteMs); // what is reserved of the budget was for that minute: a write has to reserve more
-    const remaining = async (): Promise<number> => (await server.app.ports.limiter.peek(client.account)).remaining;
+    const remaining = () => remainingOf(client);
     const before = await remaining();
     const release = await server.holdWrites();
     const revoked = revoking(client, key.id);
@@ -318,57 +320,54 @@ test.each(
   },
 );
 
-test('of a mutation, nothing more is done once its key was revoked', async () => {
-  const client = await server.account();
-  const { body: key } = await client.rest('POST', '/api-keys', { body: { name: 'short-lived' } });
+/** Works for others of an account, by turns with its fields and operations. @returns ends that */
+function takeSteps({ account }: TestAccount, stepMs: number): () => Promise<void> {
   let isOver = false;
   const working = async (): Promise<void> => {
     while (!isOver) {
-      await scheduler.step(client.account.id); // as each of the fields does
-      workFor(30);
+      await scheduler.step(account.id); // as each of them does
+      workFor(stepMs);
     }
   };
   const busy = working();
-  const before = (await server.app.ports.limiter.peek(client.account)).remaining;
-  const names = Array.from({ length: 20 }, (_, index) => `a${index}`);
-  const fields = names.map((name) => `${name}: createConversation(input: {}) { conversation { id } }`);
+  return () => {
+    isOver = true;
+    return busy;
+  };
+}
+
+const twenty = Array.from({ length: 20 }, (_, index) => `a${index}`);
+const twentyFields = twenty.map((name) => `${name}: createConversation(input: {}) { conversation { id } }`).join(' ');
+
+test('of a mutation, nothing more is done once its key was revoked', async () => {
+  const client = await server.account();
+  const { body: key } = await client.rest('POST', '/api-keys', { body: { name: 'short-lived' } });
+  const end = takeSteps(client, 30);
+  const before = await remainingOf(client);
   const { data, errors } = await clientOf(server.url, key.secret).graphql(
-    `mutation { revokeApiKey(input: {id: "${key.id}"}) { revokedApiKeyId } ${fields.join(' ')} }`,
+    `mutation { revokeApiKey(input: {id: "${key.id}"}) { revokedApiKeyId } ${twentyFields} }`,
   );
-  isOver = true;
-  await busy;
+  await end();
   expect(data).toMatchObject({ revokeApiKey: { revokedApiKeyId: key.id }, a19: null });
-  expect((await server.app.ports.limiter.peek(client.account)).remaining, 'it had begun').toBe(before - 21);
+  expect(await remainingOf(client), 'it had begun').toBe(before - 21);
   expect(errors?.at(-1)).toMatchObject({ path: ['a19'], extensions: { code: 'UNAUTHENTICATED' } });
-  const made = names.filter((name) => data[name] !== null);
-  expect(made, 'only the first of them').toEqual(names.slice(0, made.length));
+  const made = twenty.filter((name) => data[name] !== null);
+  expect(made, 'only the first of them').toEqual(twenty.slice(0, made.length));
   expect((await client.rest('GET', '/conversations?limit=100')).body.data).toHaveLength(made.length);
 });
 
 test('a batch costs what it was charged once one of its operations has run, also if its key is revoked by that one', async () => {
   const client = await server.account();
   const { body: key } = await client.rest('POST', '/api-keys', { body: { name: 'short-lived' } });
-  let isOver = false;
-  const working = async (): Promise<void> => {
-    while (!isOver) {
-      await scheduler.step(client.account.id); // as each of the operations does
-      workFor(60);
-    }
-  };
-  const before = (await server.app.ports.limiter.peek(client.account)).remaining;
-  const busy = working();
-  const fields = Array.from(
-    { length: 20 },
-    (_, index) => `a${index}: createConversation(input: {}) { conversation { id } }`,
-  );
-  const others = Array(9).fill({ query: `mutation { ${fields.join(' ')} }` });
+  const before = await remainingOf(client);
+  const end = takeSteps(client, 60);
+  const others = Array(9).fill({ query: `mutation { ${twentyFields} }` });
   const revoking = { query: `mutation { revokeApiKey(input: {id: "${key.id}"}) { revokedApiKeyId } }` };
   const { body } = await clientOf(server.url, key.secret).post([revoking, ...others]);
-  isOver = true;
-  await busy;
+  await end();
   expect(body[0].data).toEqual({ revokeApiKey: { revokedApiKeyId: key.id } });
   expect(JSON.stringify(body.at(-1))).toContain('UNAUTHENTICATED');
-  expect((await server.app.ports.limiter.peek(client.account)).remaining).toBe(before - 1 - 9 * 20);
+  expect(await remainingOf(client)).toBe(before - 1 - 9 * 20);
 });
 
 test('the call of a tool is refused, and costs nothing, if its credential is revoked while it waits for others of its account', async () => {
@@ -376,7 +375,7 @@ test('the call of a tool is refused, and costs nothing, if its credential is rev
   const { body: key } = await client.rest('POST', '/api-keys', { body: { name: 'short-lived' } });
   const call = (secret: string, name: string) => postMcp(server.url, secret, toolCall(name));
   await call(client.secret, 'getAccount'); // the library is loaded
-  const remaining = async (): Promise<number> => (await server.app.ports.limiter.peek(client.account)).remaining;
+  const remaining = () => remainingOf(client);
   const before = await remaining();
   const admitted = async (count: number): Promise<void> => {
     await eventually(remaining, (left) => left === before - count);
@@ -405,7 +404,7 @@ test('the call of a tool waits for room for what it could answer, and is refused
   const { body } = await client.rest('POST', '/conversations');
   const page = { conversationId: body.id, limit: 100 };
   await call(client.secret, page); // the library is loaded
-  const remaining = async (): Promise<number> => (await server.app.ports.limiter.peek(client.account)).remaining;
+  const remaining = () => remainingOf(client);
   const before = await remaining();
   const { opened, open } = gate();
   const waited = waits['room for what it could answer']?.(client, opened);
@@ -425,7 +424,7 @@ test('a call of a tool does not wait for pages that wait for room', async () => 
   const client = await server.account();
   const call = (name: string) => postMcp(server.url, client.secret, toolCall(name));
   await call('getAccount'); // the library is loaded
-  const remaining = async (): Promise<number> => (await server.app.ports.limiter.peek(client.account)).remaining;
+  const remaining = () => remainingOf(client);
   const before = await remaining();
   const { opened, open } = gate();
   const waited = waits['room for what it could answer']?.(client, opened);
@@ -463,13 +462,13 @@ test.each(Object.entries(reads))(
     await release();
     await revoked;
     expect(await wire.response()).toMatchObject({ status: 401, body: unauthenticated });
-    expect((await server.app.ports.limiter.peek(client.account)).remaining).toBe(remaining);
+    expect(await remainingOf(client)).toBe(remaining);
   },
 );
 
 test('an operation on a socket does not run if its client goes while it waits for room', async () => {
   const client = await server.account();
-  const remaining = async (): Promise<number> => (await server.app.ports.limiter.peek(client.account)).remaining;
+  const remaining = () => remainingOf(client);
   const { opened, open } = gate();
   const waited = waits['room for what it could answer']?.(client, opened);
   const socket = await new RawSocket(server.url).init(client.secret);

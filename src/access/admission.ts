@@ -246,9 +246,7 @@ export class Admission {
 
   /** Gives back what was charged. @throws UNAVAILABLE */
   #refund(caller: Caller, charged: Charge): Promise<void> {
-    return isBound(caller)
-      ? this.#shares.refund(caller, charged)
-      : this.#limiter.refund(caller.account, charged, charged.units);
+    return isBound(caller) ? this.#shares.refund(caller, charged) : this.#limiter.refund(caller.account, charged);
   }
 
   /**

@@ -111,12 +111,11 @@ export class RateLimiter implements Limiter {
   }
 
   /**
-   * Gives back units of an admission whose request was not executed. They are taken off the minute in which they were
+   * Gives back the units of an admission whose request was not executed. They are taken off the minute in which they were
    * counted: credited to a later minute, they would leave the window later than the admission they undo.
    * @throws UNAVAILABLE
    */
-  async refund(account: Account, charged: Charge, units: number): Promise<void> {
-    const { minute } = charged;
+  async refund(account: Account, { minute, units }: Charge): Promise<void> {
     if (!this.#counts(minute)) return;
     const entry = this.#entries.get(account.id);
     if (entry?.block?.minute === minute && entry.waiting.length === 0) {

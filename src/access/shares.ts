@@ -80,7 +80,7 @@ export class Shares {
    */
   async refund(caller: Caller, charged: Charge): Promise<void> {
     if ('shareMinute' in charged) this.#giveBack(caller, Number(charged.shareMinute), charged.units);
-    await this.#limiter.refund(caller.account, charged, charged.units);
+    await this.#limiter.refund(caller.account, charged);
   }
 
   /** What is left of the share. */

@@ -282,7 +282,7 @@ describe('one limiter that is never killed, with a clock that is set and a file 
       if (!('admission' in outcome)) return;
       this.time.pass(wait);
       await this.admitAll(meanwhile);
-      await this.#limiter.refund(this.#account, outcome.admission, 1);
+      await this.#limiter.refund(this.#account, outcome.admission);
       this.model.takeBack(atMs);
       await this.admitAll([size]);
     }
@@ -402,7 +402,7 @@ describe('whatever happens', () => {
       if (!('admission' in outcome)) return;
       expect(outcome.admission.minute).toBe(minuteOf(this.time.nowMs));
       this.time.pass(wait);
-      await this.limiter(by).refund(this.#account, outcome.admission, 1);
+      await this.limiter(by).refund(this.#account, outcome.admission);
       await this.admitAll([{ by, units }]);
     }
 
@@ -605,7 +605,7 @@ describe('a unit that is given back', () => {
     const admission = await limiter.admit(account);
     clock.advance(1_000);
     await limiter.admit(account);
-    await limiter.refund(account, admission, 1);
+    await limiter.refund(account, admission);
     expect(await admitUntilRefused(limiter, account)).toBe(9);
     // As the first minute leaves the window, nothing leaves with it: its one unit was given back.
     clock.advance(60 * minuteMs);
@@ -619,7 +619,7 @@ describe('a unit that is given back', () => {
     const limiter = limiterOn(new TestClock());
     const admission = await limiter.admit(account);
     const waiting = attempt(limiter, account);
-    await limiter.refund(account, admission, 1);
+    await limiter.refund(account, admission);
     expect(isAdmitted(await attempt(limiter, account, 2))).toBe(true);
     expect(isAdmitted(await waiting)).toBe(true);
   });
@@ -629,7 +629,7 @@ describe('a unit that is given back', () => {
     const limiter = limiterOn(new TestClock());
     const admission = await limiter.admit(account);
     const waiting = attempt(limiter, account);
-    await limiter.refund(account, admission, 1);
+    await limiter.refund(account, admission);
     expect(isAdmitted(await waiting)).toBe(true);
     expect(await admitUntilRefused(limiter, account)).toBe(2);
   });
@@ -842,7 +842,7 @@ describe('several processes and restarts', () => {
     await limiter.admit(account);
     clock.advance(55 * secondMs);
     await refusalOf(limiter, account);
-    await limiter.refund(account, admission, 2);
+    await limiter.refund(account, admission);
     clock.advance(5 * secondMs);
     expect(await admitUntilRefused(limiter, account)).toBe(2);
     clock.advance(hourMs);
@@ -861,11 +861,7 @@ describe('several processes and restarts', () => {
     expect(await admitUntilRefused(other, account)).toBe(30);
     clock.advance(2 * hourMs);
     expect(await admitUntilRefused(other, account)).toBe(64);
-    for (const [admission, units] of [
-      [early, 2],
-      [late, 32],
-    ] as const)
-      await one.refund(account, admission, units);
+    for (const admission of [early, late]) await one.refund(account, admission);
     await one.handBack({ all: true });
     expect(await one.peek(account)).toMatchObject({ remaining: 0 });
     expect(await admitUntilRefused(other, account)).toBe(0);

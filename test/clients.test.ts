@@ -380,7 +380,7 @@ test('an installation without development packages has none of what these progra
 async function eventSourcePage(
   server: TestServer,
   account: TestAccount,
-  { first, ...token }: { first?: string; [setting: string]: unknown } = {},
+  { first, failedLoads = 0, ...token }: { first?: string; failedLoads?: number; [setting: string]: unknown } = {},
 ) {
   const { EventSource } = createRequire(pathOf('test/clients/event-source/package.json'))('eventsource') as {
     EventSource: new (url: string, options: object) => { close(): void };
@@ -399,6 +399,7 @@ async function eventSourcePage(
     {
       load: async () => {
         page.loads++;
+        if (page.loads > 1 && page.loads <= 1 + failedLoads) throw new TypeError('fetch failed');
         const { eventCursor } = (await account.rest('GET', '/account')).body;
         return page.loads === 1 ? (first ?? eventCursor) : eventCursor;
       },
@@ -439,16 +440,16 @@ describe('the EventSource that the GUIDE shows', () => {
     await isFollowing(await eventSourcePage(server, account), account);
   });
 
-  test('reads anew and goes on where the log no longer reaches back', async () => {
+  test('reads anew, until it can, and goes on where the log no longer reaches back', async () => {
     const { server, account } = await startServer();
     const first = (await account.rest('GET', '/account')).body.eventCursor;
     await account.rest('POST', '/conversations', { body: {} });
     server.clock.advance(1);
     await server.app.ports.storage.write(async (tx) => await tx.events.prune(server.clock.now(), 10_000));
-    const page = await eventSourcePage(server, account, { first });
-    await until(() => page.loads === 2);
+    const page = await eventSourcePage(server, account, { first, failedLoads: 2 });
+    await until(() => page.loads === 4);
     await isFollowing(page, account);
-    expect(page.waitsMs).toEqual([]);
+    expect(page).toMatchObject({ stopped: [], waitsMs: [5_000, 5_000, 5_000] });
   });
 
   test('waits as it is told where no request is left, and goes on', async () => {

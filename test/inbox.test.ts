@@ -176,6 +176,30 @@ test('a message that is refused is shown as not sent, until it is sent again and
   expect(states()).toEqual([['Are you there?', 1, undefined]]);
 });
 
+test('a page reads anew after an event that could not be answered, and follows once', async () => {
+  server = await startTestServer();
+  const account = await server.account();
+  const { id } = (await account.rest('POST', '/conversations', { body: { subject: 'a tent' } })).body;
+  const write = (content: string) =>
+    account.rest('POST', `/conversations/${id}/messages`, { body: { content, sender: 'visitor' } });
+  const errors = [{ message: 'The storage is busy.', path: ['event'], extensions: { code: 'UNAVAILABLE' } }];
+  let isFailing = true;
+  const page = await openInbox(server.url, account.secret, agents[0], (key, value) =>
+    key === 'payload' && isFailing ? { data: null, errors } : value,
+  );
+  inboxes = [page];
+  await write('Where is it?');
+  await until(() => page.rows()[0].messageCount === 1);
+  expect(page.received).toEqual([]);
+  isFailing = false;
+  const contents = ['Are you there?', 'Hello?', 'Please answer.'];
+  for (const content of contents) {
+    await write(content);
+    await until(() => page.received.some(({ message }) => message?.content === content));
+  }
+  expect(page.received.map(({ message }) => message?.content)).toEqual(contents);
+});
+
 test('pages that were away for longer than the log reaches back read the list and the open conversation anew, and show no gap', async () => {
   const databasePath = `${temporaryFolder()}/test.db`;
   server = await startTestServer({ databasePath });

@@ -154,7 +154,8 @@ export interface ChangedDelivery {
 
 export const testWebhook = operation({
   name: 'testWebhook',
-  summary: 'Sends a sample event, marked `"test": true`, to a webhook. It does not appear in the event log.',
+  summary:
+    'Sends a sample event, marked `"test": true`, to a webhook, once: it is not retried. It does not appear in the event log.',
   scope: 'webhooks:manage',
   input: z.strictObject({
     id: idInput('webhook').describe('The webhook’s id.'),
@@ -186,7 +187,7 @@ export const testWebhook = operation({
 export const redeliver = operation({
   name: 'redeliver',
   summary:
-    'Repeats a delivery: at once, and if that fails on the whole retry schedule. An attempt in progress counts as the repeat.',
+    'Repeats a delivery: at once, and if that fails on the whole retry schedule, unless it is of a sample. An attempt in progress counts as the repeat.',
   scope: 'webhooks:manage',
   input: z.strictObject(oneDelivery),
   errors: ['NOT_FOUND', 'QUOTA_EXCEEDED'],
@@ -240,7 +241,7 @@ const recoverStep = 64;
 export const recoverWebhook = operation({
   name: 'recoverWebhook',
   summary:
-    'Repeats the failed deliveries to a webhook: those that failed since a time, or those of events after a cursor.',
+    'Repeats the failed deliveries to a webhook, but those of samples: those that failed since a time, or those of events after a cursor.',
   scope: 'webhooks:manage',
   input: z.strictObject({
     id: idInput('webhook').describe('The webhook’s id.'),

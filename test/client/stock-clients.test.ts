@@ -24,6 +24,7 @@ import { temporaryFolder } from '../support/files.ts';
 import { runGuide } from '../support/guide.ts';
 import { cacheSettings, impatient } from '../support/inbox.ts';
 import { compileForRelay } from '../support/relay.ts';
+import { awkwardText } from '../support/samples.ts';
 import { startTestServer, type TestAccount, type TestServer } from '../support/server.ts';
 import { until } from '../support/wait.ts';
 
@@ -325,8 +326,8 @@ test('the page that the GUIDE makes of fetch alone follows events across a resta
   await new Promise((closed) => proxy.close(closed));
   const again = await startTestServer({ databasePath, clock: server.clock, config: { port: Number(port) } });
   onTestFinished(() => again.close());
-  await write(again.clientFor(account.secret), id, 'Two');
-  expect(await following).toBe('Two');
+  await write(again.clientFor(account.secret), id, awkwardText);
+  expect(await following).toBe(awkwardText);
   await events.return(undefined);
 
   const fromNow = follow();

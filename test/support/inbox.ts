@@ -2,7 +2,7 @@ import { ApolloClient, ApolloLink, gql, HttpLink, InMemoryCache } from '@apollo/
 import { GraphQLWsLink } from '@apollo/client/link/subscriptions';
 import { cacheExchange } from '@urql/exchange-graphcache';
 import { type IntrospectionQuery, introspectionFromSchema } from 'graphql';
-import { createClient } from 'graphql-ws';
+import { type ClientOptions, createClient } from 'graphql-ws';
 import { Environment, Network, RecordSource, Store } from 'relay-runtime';
 import type { Json } from './client.ts';
 import { runGuide } from './guide.ts';
@@ -62,7 +62,13 @@ export interface Inbox {
   dispose(): Promise<void>;
 }
 
-export async function openInbox(url: string, secret: string, agent = { id: 'agent-3', name: 'Grace' }): Promise<Inbox> {
+/** @param revise changes parts of what comes over the socket, as for `JSON.parse` */
+export async function openInbox(
+  url: string,
+  secret: string,
+  agent = { id: 'agent-3', name: 'Grace' },
+  revise?: (key: string, value: unknown) => unknown,
+): Promise<Inbox> {
   const settings = await cacheSettings<object>('{ possibleTypes, typePolicies }');
   const scopes = ['conversations:read', 'conversations:write', 'events:read'];
   return await runGuide<Inbox>(
@@ -75,9 +81,17 @@ export async function openInbox(url: string, secret: string, agent = { id: 'agen
     {
       '@apollo/client': { ApolloClient, ApolloLink, gql, HttpLink, InMemoryCache },
       '@apollo/client/link/subscriptions': { GraphQLWsLink },
-      'graphql-ws': { createClient },
+      'graphql-ws': {
+        createClient: (options: ClientOptions) =>
+          createClient({ ...options, ...(revise && { jsonMessageReviver: revise }) }),
+      },
     },
-    { ...settings, received: [], fetch: fetchOfPage(url, secret, '/agent-token', { scopes }) },
+    {
+      ...settings,
+      received: [],
+      fetch: fetchOfPage(url, secret, '/agent-token', { scopes }),
+      setTimeout: (go: () => void) => setTimeout(go, 20),
+    },
     (code) =>
       impatient(code)
         .replace(/^const service = .*$/m, `const service = '${url}';`)

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { createServer, type RequestListener } from 'node:http';
-import type { AddressInfo } from 'node:net';
-import { Webhook } from 'standardwebhooks';
+import { type AddressInfo, connect } from 'node:net';
+import { Webhook, WebhookVerificationError } from 'standardwebhooks';
 import { expect, onTestFinished, test } from 'vitest';
 import type { Json } from '../support/client.ts';
 import { TestClock } from '../support/clock.ts';
@@ -24,6 +24,7 @@ test('the receiver that the GUIDE shows keeps each event that the service delive
   const { id, secret } = (await account.rest('POST', '/webhooks', { body: { url, events: ['message.received'] } }))
     .body;
   const kept = new Map<string, Json>();
+  let isAway = false;
   await runGuide(
     'Webhooks',
     'undefined',
@@ -31,11 +32,14 @@ test('the receiver that the GUIDE shows keeps each event that the service delive
       'node:http': {
         createServer: (listener: RequestListener) => ({ listen: () => listening.on('request', listener) }),
       },
-      standardwebhooks: { Webhook },
+      standardwebhooks: { Webhook, WebhookVerificationError },
     },
     {
       process: { env: { WEBHOOK_SECRET: secret } },
-      keep: async (event: Json) => void kept.set(event.id, event),
+      keep: async (event: Json) => {
+        if (isAway) throw new Error('The database is away.');
+        kept.set(event.id, event);
+      },
     },
   );
   const message = { sender: 'visitor', content: 'Where is my parcel? 📦' };
@@ -65,4 +69,14 @@ test('the receiver that the GUIDE shows keeps each event that the service delive
   expect((await fetch(url, { method: 'POST', body: genuine })).status).toBe(400);
   expect(await send(genuine)).toBe(204); // once more, as after a lost answer
   expect([...kept.values()]).toEqual([event]);
+
+  // What could not be kept is to be sent again, and a client that goes in the midst of a body ends nothing.
+  isAway = true;
+  expect(await send(genuine)).toBe(500);
+  isAway = false;
+  const going = connect((listening.address() as AddressInfo).port, '127.0.0.1');
+  const left = new Promise((resolve) => listening.once('request', (request) => request.once('close', resolve)));
+  going.write('POST /hooks HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\nabc', () => going.destroy());
+  await left;
+  expect(await send(genuine)).toBe(204);
 });

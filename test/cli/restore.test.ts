@@ -429,6 +429,29 @@ describe('what must not be forgotten is taken over from the database that was th
     expect((await second.clientFor(client.secret).rest('GET', '/account')).status).toBe(200);
   });
 
+  test.each(['key', 'account'])(
+    'keys that were revoked, also where a backup from before the %s was restored meanwhile',
+    async (created) => {
+      const path = join(temporaryFolder(), 'a.db');
+      const [early, file] = [join(temporaryFolder(), 'b.db'), join(temporaryFolder(), 'c.db')];
+      const first = await startTestServer({ clock, databasePath: await putMigrated(path) });
+      const known = await first.account();
+      snapshot(path, early);
+      const client = created === 'key' ? known : await first.account();
+      const { body: leaked } = await client.rest('POST', '/api-keys', { body: { name: 'leaked' } });
+      snapshot(path, file);
+      await client.rest('DELETE', `/api-keys/${leaked.id}`);
+      await first.close();
+      for (const backup of [early, early, file]) {
+        clock.advance(1);
+        expect(await restored(path, backup)).toMatchObject({ carriedOver: true });
+      }
+      const second = await start(path);
+      expect((await second.clientFor(leaked.secret).rest('GET', '/account')).status).toBe(401);
+      expect((await second.clientFor(client.secret).rest('GET', '/account')).status).toBe(200);
+    },
+  );
+
   test('but no key is lost that came after the backup which the present database was made from', async () => {
     const path = join(temporaryFolder(), 'a.db');
     const [early, file] = [join(temporaryFolder(), 'b.db'), join(temporaryFolder(), 'c.db')];

@@ -229,9 +229,7 @@ function carryOverLimitsAndRevocations(
   try {
     reading = readClock(present, clock);
     spent = spentAt(present, reading.atMs);
-    revocations = present
-      .prepare<[], Revocation>('SELECT id, revoked_at AS revokedAt FROM api_keys WHERE revoked_at IS NOT NULL')
-      .all();
+    revocations = present.prepare<[], Revocation>(allRevocations).all();
     keys = present.prepare<string, KnownKeys>(knownKeys).all(epoch);
   } catch {
     return false; // it is damaged, or not a database of this program
@@ -262,12 +260,28 @@ function carryOverLimitsAndRevocations(
       for (const each of spent) spend.run(each);
       setClock.run(reading);
       for (const each of revocations) revoke.run(each);
+      keepRevocations(backup, revocations);
       for (const each of keys) revokeUnknown.run({ ...each, nowMs: clock.now() });
     })();
     return true;
   } finally {
     backup.close();
   }
+}
+
+/** The revocations that a database knows of: of its keys, and those that were kept for restorations. */
+const allRevocations = `SELECT id, revoked_at AS revokedAt FROM api_keys WHERE revoked_at IS NOT NULL
+  UNION SELECT each.value ->> 'id', each.value ->> 'revokedAt' FROM meta, json_each(meta.value) AS each
+    WHERE name = 'kept_revocations'`;
+
+/** Keeps the revocations of keys that a backup does not have for the restoration of a later one, which may have them. */
+function keepRevocations(backup: Connection, revocations: readonly Revocation[]): void {
+  const all = [...backup.prepare<[], Revocation>(allRevocations).all(), ...revocations];
+  const has = backup.prepare<string>('SELECT 1 FROM api_keys WHERE id = ?');
+  const kept = new Map(all.map((each) => [each.id, each]));
+  for (const id of kept.keys()) if (has.get(id) !== undefined) kept.delete(id);
+  if (kept.size === 0) return;
+  backup.prepare(`INSERT OR REPLACE INTO meta VALUES ('kept_revocations', ?)`).run(JSON.stringify([...kept.values()]));
 }
 
 /**

@@ -131,11 +131,12 @@ export async function findConversation(
 
 /**
  * The context for a change within its transaction, with the time there: that of the call may be earlier than changes
- * which were committed since. It is not before the conversation's last change either, which may have been made by a
- * clock that is ahead.
+ * which were committed since. It follows the conversation's last change, which may have been made by a clock that is
+ * ahead, by a millisecond: erasure finds the deliveries of an event by its time, which thousands of events had in common.
  */
 export function momentAfter(context: Context, previous: StoredConversation | null = null): Context {
   const { clock } = context;
   const lastMs = previous === null ? 0 : Math.max(Date.parse(previous.updatedAt), Date.parse(previous.lastActivityAt));
-  return { ...context, now: Math.max(clock.now(), lastMs) };
+  const now = clock.now();
+  return { ...context, now: now < lastMs ? lastMs + 1 : now };
 }

@@ -81,8 +81,9 @@ export class HistoryPlayer {
       'which' in next && next.which !== undefined
         ? this.#conversations[next.which % this.#conversations.length]
         : undefined;
-    // A clock that goes back does not take a change to before the one that it follows.
-    const atMs = Math.max(nowMs, conversation?.changedMs ?? 0);
+    // Where a clock has gone back, a change is a millisecond after the one that it follows.
+    const changedMs = conversation?.changedMs ?? 0;
+    const atMs = nowMs < changedMs ? changedMs + 1 : nowMs;
     if (next.kind === 'create') {
       const message = next.first === undefined ? undefined : { content: 'x', sender: next.first };
       const created = await createConversation.execute(ports, this.caller, message ? { message } : {});

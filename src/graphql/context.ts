@@ -4,17 +4,13 @@ import type { Caller } from '../domain/caller.ts';
 import { codeOf, DomainError, type Fault } from '../domain/errors.ts';
 import type { Operation } from '../domain/operation.ts';
 import type { CallCode, Ports } from '../domain/ports.ts';
-import type { ConnectionTimings } from '../http/timings.ts';
 import type { Room } from '../runtime/room.ts';
 import { AnswerBudget, maxEventBytes } from './answer-budget.ts';
 import { eventReads, Loaders } from './loaders.ts';
 
 export interface ContextOptions {
-  readonly timings: ConnectionTimings;
   /** Called when a call of an operation has ended. */
   readonly onCall: (operation: string, code: CallCode, durationMs: number) => void;
-  /** Closes the connection of a subscriber that stops reading; unset on sockets, which detect that themselves. */
-  readonly onSlowReader?: (() => void) | undefined;
   /** Aborts when the connection of a subscription closes; unset on sockets, which end their subscriptions themselves. */
   readonly closed?: AbortSignal | undefined;
   /** What the response may still contain; shared by the operations of a batch. */
@@ -46,8 +42,6 @@ function causeOf(error: unknown): object {
  */
 export class OperationContext {
   readonly caller: Caller;
-  readonly timings: ConnectionTimings;
-  readonly onSlowReader: ContextOptions['onSlowReader'];
   readonly closed: AbortSignal | undefined;
   #budget: AnswerBudget | undefined;
   readonly #ports: Ports;
@@ -59,8 +53,6 @@ export class OperationContext {
 
   constructor(ports: Ports, caller: Caller, options: ContextOptions) {
     this.caller = caller;
-    this.timings = options.timings;
-    this.onSlowReader = options.onSlowReader;
     this.closed = options.closed;
     this.#budget = options.budget;
     this.#room = options.room;

@@ -5,6 +5,7 @@ import { DomainError } from '../domain/errors.ts';
 import type { Ports } from '../domain/ports.ts';
 import { pageReply } from '../http/page.ts';
 import { answered, type ServerContext } from '../http/plugin.ts';
+import { PullWatch } from '../http/pull-watch.ts';
 import type { RequestContext } from '../http/request-context.ts';
 import type { Reply } from '../http/respond.ts';
 import { acceptsStream, wantsPage, withoutWeights } from './accept.ts';
@@ -137,11 +138,9 @@ export function useGraphQL(ports: Ports, parts: GraphQLParts): Plugin<object, Yo
   }
 
   /** @param closed aborts when the connection of a subscription closes */
-  function contextOf({ http, res, budget }: YogaContext, closed?: AbortSignal): OperationContext {
+  function contextOf({ http, budget }: YogaContext, closed?: AbortSignal): OperationContext {
     return new OperationContext(ports, callerOf(http), {
-      timings,
       onCall: (...call) => http.called(telemetry, ...call),
-      onSlowReader: () => void res.destroy(),
       closed,
       budget,
     });
@@ -260,14 +259,14 @@ export function useGraphQL(ports: Ports, parts: GraphQLParts): Plugin<object, Yo
         setSubscribeFn(async (args: ExecutionArgs) => {
           const events = await eventsOf({ ...args, contextValue });
           if (!(events instanceof EventIterator)) return events;
-          return new PresentedResults(
-            events,
-            (event) => answer(contextValue.forEvent(), event),
-            (result) => {
+          return new PresentedResults(events, {
+            watch: new PullWatch(timings.slowReaderMs, () => void res.destroy()),
+            answer: (event) => answer(contextValue.forEvent(), event),
+            present: (result) => {
               responder.noteSoon(http);
               return present(result, http);
             },
-          );
+          });
         });
       } catch (error) {
         setResultAndStopExecution({ errors: [asGraphQLError(error)] });

@@ -21,7 +21,7 @@ import { asGraphQLError, dropExtraParams, inRoom, judge, run } from './requests.
  */
 export function answerSingleOperations(
   ports: Ports,
-  { named, admission, timings, telemetry, requestLog }: GraphQLParts,
+  { named, admission, telemetry, requestLog }: GraphQLParts,
 ): (http: RequestContext) => Promise<Reply | undefined> {
   /** Undefined for a batch, a subscription, and a document without the operation to run. */
   async function replyTo(
@@ -47,7 +47,6 @@ export function answerSingleOperations(
     return await inRoom(caller.account.id, budget, async () => {
       await admission.chargeFor(units, http);
       const contextValue = new OperationContext(ports, caller, {
-        timings,
         onCall: (...call) => http.called(telemetry, ...call),
         budget,
       });

@@ -1,7 +1,7 @@
 import { createSourceEventStream, type ExecutionArgs, type ExecutionResult, validateSubscriptionArgs } from 'graphql';
 import type { Awaitable } from '../domain/awaitable.ts';
 import type { EventStream, EventSubscription, LogEvent } from '../domain/events.ts';
-import { PullWatch } from '../http/pull-watch.ts';
+import type { PullWatch } from '../http/pull-watch.ts';
 import { scheduler } from '../runtime/scheduler.ts';
 import type { OperationContext } from './context.ts';
 import { asGraphQLError } from './requests.ts';
@@ -9,16 +9,14 @@ import { asGraphQLError } from './requests.ts';
 /** Iterates over events of the log, one by one or in batches. Ending it also ends a read that is waiting. */
 export class EventIterator implements AsyncIterableIterator<LogEvent> {
   readonly #accountId: string;
-  readonly #watch: PullWatch | undefined;
   readonly #stream: EventStream;
   readonly #batches: AsyncIterator<readonly LogEvent[]>;
   readonly #closed: AbortSignal | undefined;
   readonly #onClosed = (): void => this.#end();
   #isEnded = false;
 
-  constructor(subscription: EventSubscription, { caller, timings, onSlowReader, closed }: OperationContext) {
+  constructor(subscription: EventSubscription, { caller, closed }: OperationContext) {
     this.#accountId = caller.account.id;
-    this.#watch = onSlowReader && new PullWatch(timings.slowReaderMs, onSlowReader);
     this.#stream = subscription.follow();
     this.#batches = this.#stream[Symbol.asyncIterator]();
     this.#closed = closed;
@@ -51,7 +49,6 @@ export class EventIterator implements AsyncIterableIterator<LogEvent> {
 
   /** Asks for the next events, which `received` unpacks. If it rejects, the iterator has to be returned. */
   pull(): Promise<IteratorResult<readonly LogEvent[], unknown>> {
-    this.#watch?.taken();
     return this.#batches.next();
   }
 
@@ -59,7 +56,6 @@ export class EventIterator implements AsyncIterableIterator<LogEvent> {
   received(next: IteratorResult<readonly LogEvent[], unknown>): readonly LogEvent[] | undefined {
     if (next.done === true) this.#end();
     if (next.done === true || this.#isEnded) return undefined;
-    this.#watch?.given();
     return next.value;
   }
 
@@ -98,7 +94,6 @@ export class EventIterator implements AsyncIterableIterator<LogEvent> {
   }
 
   #end(): void {
-    this.#watch?.taken();
     this.#closed?.removeEventListener('abort', this.#onClosed);
     this.#isEnded = true;
     this.#stream.end();
@@ -117,40 +112,52 @@ export async function eventsOf(args: ExecutionArgs): Promise<EventIterator | Exe
   throw new Error('A subscription that does not follow the log');
 }
 
+interface PresentedOptions {
+  /** Ends a client that does not read what it was given. */
+  readonly watch: PullWatch;
+  readonly answer: (event: LogEvent) => Awaitable<ExecutionResult>;
+  /** Gives the errors of a result the form that clients may see. */
+  readonly present: (result: ExecutionResult) => ExecutionResult;
+}
+
 /** The results of a subscription over SSE, one for each event. If it fails, its last result is the error. */
 export class PresentedResults implements AsyncIterableIterator<ExecutionResult> {
   readonly #events: EventIterator;
-  readonly #answer: (event: LogEvent) => Awaitable<ExecutionResult>;
-  readonly #present: (result: ExecutionResult) => ExecutionResult;
+  readonly #options: PresentedOptions;
   #failed = false;
 
-  /** @param present gives the errors of a result the form that clients may see */
-  constructor(
-    events: EventIterator,
-    answer: (event: LogEvent) => Awaitable<ExecutionResult>,
-    present: (result: ExecutionResult) => ExecutionResult,
-  ) {
+  constructor(events: EventIterator, options: PresentedOptions) {
     this.#events = events;
-    this.#answer = answer;
-    this.#present = present;
+    this.#options = options;
   }
 
   async next(): Promise<IteratorResult<ExecutionResult>> {
+    this.#options.watch.taken();
     if (this.#failed) return { done: true, value: undefined };
+    const value = await this.#next();
+    if (value === undefined) return { done: true, value };
+    this.#options.watch.given();
+    return { done: false, value };
+  }
+
+  /** @returns undefined at the end */
+  async #next(): Promise<ExecutionResult | undefined> {
+    const { answer, present } = this.#options;
     try {
       for (;;) {
         const next = await this.#events.next();
-        if (next.done === true) return { done: true, value: undefined };
-        const result = await this.#answer(next.value);
-        if (await this.#events.isUnchanged(next.value)) return { done: false, value: this.#present(result) };
+        if (next.done === true) return undefined;
+        const result = await answer(next.value);
+        if (await this.#events.isUnchanged(next.value)) return present(result);
       }
     } catch (error) {
       this.#failed = true;
-      return { done: false, value: this.#present({ errors: [asGraphQLError(error)] }) };
+      return present({ errors: [asGraphQLError(error)] });
     }
   }
 
   async return(): Promise<IteratorResult<ExecutionResult>> {
+    this.#options.watch.taken();
     await this.#events.return();
     return { done: true, value: undefined };
   }

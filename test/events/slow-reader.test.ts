@@ -5,6 +5,7 @@ import { runInNewContext } from 'node:vm';
 import Database from 'better-sqlite3';
 import { afterEach, expect, onTestFinished, test } from 'vitest';
 import type { NewEvent } from '../../src/domain/events.ts';
+import { eventReads } from '../../src/graphql/loaders.ts';
 import type { Json } from '../support/client.ts';
 import { effort, longTest } from '../support/effort.ts';
 import { startTestServer, type TestAccount, type TestServer } from '../support/server.ts';
@@ -546,6 +547,32 @@ test.each([
     expect(server.logLines.filter(({ level }) => level !== 'info')).toEqual([]);
   },
 );
+
+test('a reader of a GraphQL stream is not taken for slow while the service makes its answer', async () => {
+  server = await startTestServer({ timings: { slowReaderMs: 500 } });
+  const client = await server.account();
+  const start = await cursorOf(client);
+  // Other subscriptions of the account read for their answers.
+  const leave = await Promise.all(Array.from({ length: 4 }, () => eventReads.enter(client.account.id, 1)));
+  const query = `subscription ($after: String) {
+    events(after: $after) { cursor id ... on ConversationStartedEvent { conversation { current { id } } } }
+  }`;
+  const [reader, stalled] = [
+    await graphqlStream.open(client, start, query),
+    await restStream.open(client, start, fullQuery),
+  ];
+  stalled.pause();
+  await write(client, 1, 1);
+  for (let step = 0; step < 20; step++) await write(client, 20, 50_000);
+  await until(() => server.app.sessions.size === 1);
+  for (const each of leave) each?.();
+  let isEnded = false;
+  void reader.ended.then(() => {
+    isEnded = true;
+  });
+  await until(() => isEnded || reader.ids.length === 401);
+  expect(reader.ids).toEqual(loggedIds(client));
+});
 
 test('a client that sends requests but reads no responses is not read from any more, and closed with 4290', async () => {
   // No ping is due before the kernels' buffers are full: a busy machine takes its time over that.

@@ -7,7 +7,6 @@ import { OperationContext } from '../../src/graphql/context.ts';
 import { Documents, PreparedDocument } from '../../src/graphql/documents.ts';
 import { run } from '../../src/graphql/requests.ts';
 import { schema } from '../../src/graphql/schema.ts';
-import { defaultTimings } from '../../src/http/timings.ts';
 import { effort } from '../support/effort.ts';
 import { fillForQueries, randomQuery } from '../support/random-queries.ts';
 import { seed } from '../support/seed.ts';
@@ -30,7 +29,6 @@ afterAll(() => server.close());
 function contextFor(granted: readonly Scope[], budget = new AnswerBudget()): OperationContext {
   const caller: Caller = { account: client.account, keyId: 'test', credential: 'operator', scopes: new Set(granted) };
   return new OperationContext(server.app.ports, caller, {
-    timings: defaultTimings,
     onCall: () => {},
     budget,
   });

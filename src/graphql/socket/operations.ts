@@ -104,7 +104,7 @@ export class SocketOperations {
     id: string,
     payload: SubscribePayload,
   ): Promise<OperationOrErrors> {
-    const { named, admission, timings } = this.#parts;
+    const { named, admission } = this.#parts;
     const { socket } = state;
     const envelope = envelopeOf(payload);
     const { operationName, variableValues } = envelope;
@@ -138,7 +138,6 @@ export class SocketOperations {
       ...args,
       charged: isSubscription ? undefined : spent,
       contextValue: new OperationContext(this.#ports, caller, {
-        timings,
         onCall: this.#onCall,
         budget: isSubscription ? undefined : budget, // each of its responses has one of its own
       }),

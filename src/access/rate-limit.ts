@@ -217,6 +217,7 @@ export class RateLimiter implements Limiter {
     let hasBegun = false;
     const reserving = this.#storage.write(async (tx) => {
       hasBegun = true;
+      // Counted by the earliest that it can be, and spent by the latest: so neither counts leave the window too early.
       const { now, keep } = await this.#goOn(tx);
       const minute = minuteOf(now);
       const first = minute - minutesBefore;
@@ -269,7 +270,7 @@ export class RateLimiter implements Limiter {
   }
 
   #firstMinute(): number {
-    return minuteOf(this.#clock.now()) - minutesBefore;
+    return minuteOf(this.#clock.earliest()) - minutesBefore;
   }
 
   /** The state without a block of this minute. */

@@ -10,6 +10,8 @@ export interface ClockReading {
   readonly wallMs: number;
   readonly uptimeMs: number;
   readonly boot: string;
+  /** How long the answer took, where it came from elsewhere: the clock may be ahead of the reading by this. */
+  readonly waitedMs?: number;
 }
 
 /** The machine's clock counts as set when it deviates from the expected time by more than this. */
@@ -21,8 +23,10 @@ const toleranceMs = 100;
  */
 export class SteadyClock {
   readonly #clock: Clock;
-  /** From the machine's uptime to this clock. */
+  /** From the machine's uptime to the earliest that this clock can be. */
   #offsetMs = 0;
+  /** By how much it can be later. */
+  #waitedMs = 0;
   /** From this clock to the time of day. */
   #aheadMs = 0;
 
@@ -30,21 +34,26 @@ export class SteadyClock {
     this.#clock = clock;
   }
 
-  /** Milliseconds. Meaningless before the first `goOnFrom`. */
+  /** The latest that it can be, in milliseconds. Meaningless before the first `goOnFrom`. */
   now(): number {
+    return this.earliest() + this.#waitedMs;
+  }
+
+  earliest(): number {
     return this.#clock.uptimeMs() + this.#offsetMs;
   }
 
   /**
    * Continues from the last stored reading, of any process.
    * @param kept undefined if none was stored yet: then the clock starts at the time of day
-   * @returns the current reading
+   * @returns the current reading, at the earliest that it can be
    */
   goOnFrom(kept: ClockReading | undefined): ClockReading {
     const { boot } = this.#clock;
     const [wallMs, uptimeMs] = [this.#clock.now(), this.#clock.uptimeMs()];
     const atMs = kept === undefined ? wallMs : kept.atMs + passedMs(kept, { wallMs, uptimeMs, boot });
     this.#offsetMs = atMs - uptimeMs;
+    this.#waitedMs = kept?.waitedMs ?? 0;
     return { atMs, wallMs, uptimeMs, boot };
   }
 

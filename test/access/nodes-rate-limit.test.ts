@@ -9,6 +9,7 @@ import { hourMs, minuteMs, secondMs, TestClock } from '../support/clock.ts';
 import { effort, longTest } from '../support/effort.ts';
 import { postgresServer } from '../support/postgres.ts';
 import { sampleAccount, storedAccount } from '../support/samples.ts';
+import { eventually } from '../support/wait.ts';
 
 // Three nodes that share the budgets of accounts in PostgreSQL. Each has clocks of its own, and the database another one,
 // which a test sets: a function of the same name stands before PostgreSQL's own.
@@ -155,6 +156,21 @@ class Nodes {
     return admitted;
   }
 
+  /** Sends to one node while another transaction holds the account, which lets go of it after this time. */
+  async admitAfterWait(index: number, count: number, ms: number): Promise<number> {
+    const holder = postgres(url, { max: 1, onnotice: () => {} });
+    onTestFinished(() => holder.end({ timeout: 0 }));
+    let admitting: Promise<number> | undefined;
+    await holder.begin(async (client) => {
+      await client`SELECT 1 FROM account_totals WHERE account_id = ${this.#account?.id ?? ''} FOR UPDATE`;
+      admitting = this.admit([index], count);
+      const waiting = () => this.#observer`SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock'`;
+      await eventually(waiting, ({ length }) => length > 0);
+      await this.pass(ms);
+    });
+    return (await admitting) ?? expect.fail('nothing was sent');
+  }
+
   /** Sends to all nodes until all refuse. @returns how many were let in */
   async admitAll(): Promise<number> {
     for (let sum = 0; ; ) {
@@ -221,6 +237,19 @@ longTest(
     );
   },
 );
+
+longTest('a node that waits for the account lets in what is free by then, and no earlier', async () => {
+  const nodes = await Nodes.open();
+  await nodes.begin(10);
+  await nodes.pass(minuteMs - 500);
+  expect(await nodes.admit([0], 15)).toBe(10);
+  await nodes.pass(hourMs - 4 * secondMs);
+  expect(await nodes.admitAfterWait(0, 15, 2_500)).toBe(0);
+  await nodes.pass(1_500);
+  expect(await nodes.admit([1], 15)).toBe(0);
+  await nodes.pass(500);
+  expect(await nodes.admit([0, 1], 15)).toBe(10);
+});
 
 longTest('all of the limit can be used over three nodes, but for what one had reserved that was killed', async () => {
   const nodes = await Nodes.open();

@@ -18,10 +18,11 @@ export function rateWindowReads(db: Statements, clock: Clock): RateWindowReads {
   );
   return {
     clock: async () => {
-      // This node's clocks as the question is sent: its time is never behind the database's.
-      const reading = { wallMs: clock.now(), uptimeMs: clock.uptimeMs(), boot: clock.boot };
+      // The statement can wait for seconds, for a lock that the transaction waits for.
+      const sentMs = clock.uptimeMs();
       const row = await read.get();
-      return row && { ...reading, atMs: row.atMs };
+      const uptimeMs = clock.uptimeMs();
+      return row && { atMs: row.atMs, wallMs: clock.now(), uptimeMs, boot: clock.boot, waitedMs: uptimeMs - sentMs };
     },
     since: (accountId, minute) => since.all({ accountId, minute }),
   };

@@ -6,7 +6,6 @@ import { countShape, nullableText, nullableTime } from './shapes.ts';
 import { type Timestamp, timeShape, timestamp } from './time.ts';
 
 const deliveryStatuses = ['pending', 'succeeded', 'failed', 'paused'] as const;
-export type DeliveryStatus = (typeof deliveryStatuses)[number];
 
 const attemptTriggers = ['schedule', 'manual'] as const;
 /** What triggered an attempt: the schedule, or a request of the account. */

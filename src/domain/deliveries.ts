@@ -231,7 +231,7 @@ interface RecoveredWebhook {
 interface FailedRange {
   readonly fromId: string;
   readonly afterSequence: number;
-  /** Epoch milliseconds. Missing in partial results stored by an earlier version. */
+  /** Epoch milliseconds. Missing where deliveries are selected by a cursor: whenever they failed. */
   readonly failedFromMs?: number;
 }
 

@@ -263,7 +263,7 @@ export const events = sqliteTable(
     id: text().notNull(),
     type: text().$type<EventType>().notNull(),
     conversationId: text('conversation_id'),
-    /** The visitor right after it, hashed with a key. Null for none, and in events from before there was this. */
+    /** The visitor right after it, hashed with a key. Null for none. */
     visitorHash: text('visitor_hash'),
     timestamp: integer().notNull(),
     /** JSON, as it is sent. */

@@ -3,7 +3,6 @@ import { type Caller, scopeSet, unauthenticated } from '../domain/caller.ts';
 import { DomainError } from '../domain/errors.ts';
 import type { Ports } from '../domain/ports.ts';
 import type { FoundApiKey } from '../domain/storage-port.ts';
-import { senderOf } from '../domain/tokens.ts';
 import { apiKeyPattern } from './secrets.ts';
 import type { Tokens } from './tokens.ts';
 
@@ -78,8 +77,7 @@ function identifiedBy({ key, account }: FoundApiKey): Identified {
 async function byToken({ storage, tokens, clock }: CredentialStores, token: string): Promise<Identified | undefined> {
   const grant = await tokens.verify(token);
   if (grant === undefined) return undefined;
-  const { accountId, keyId, scopes, conversationId, visitor, requestsPerHour, trustedDocumentsOnly } = grant;
-  const sender = senderOf(grant); // also of tokens that were made before bound ones were given one
+  const { accountId, keyId, scopes, conversationId, visitor, requestsPerHour, sender, trustedDocumentsOnly } = grant;
   const found = await storage.read.apiKeys.findWithAccount(accountId, keyId);
   if (found === undefined || !isValid(found.key, clock.now())) return undefined;
   const { key, account } = found;

@@ -51,11 +51,7 @@ export interface TokenGrant {
  * The only sender that a token can send as. A bound token is for a page of a visitor, and no page that was not told to
  * may speak as an agent.
  */
-export function senderOf({
-  conversationId,
-  visitor,
-  sender,
-}: Pick<TokenGrant, 'conversationId' | 'visitor' | 'sender'>) {
+function senderOf({ conversationId, visitor, sender }: Pick<TokenGrant, 'conversationId' | 'visitor' | 'sender'>) {
   if (visitor !== null) return 'visitor';
   return sender ?? (conversationId === null ? null : 'visitor');
 }

@@ -13,10 +13,9 @@ const onlyKey = 1;
 /** Puts a `ClockReading` in the place of that row. */
 export const putClock = `INSERT OR REPLACE INTO rate_clock VALUES (${onlyKey}, :atMs, :wallMs, :uptimeMs, :boot)`;
 
-/** The limiter's clock as of now, going on from the reading in a database. Earlier versions did not store any. */
+/** The limiter's clock as of now, going on from the reading in a database. */
 export function readClock(connection: Connection, clock: Clock): ClockReading {
-  const isThere = connection.prepare(`SELECT 1 FROM sqlite_schema WHERE name = 'rate_clock'`).get() !== undefined;
-  return new SteadyClock(clock).goOnFrom(isThere ? connection.prepare<[], ClockReading>(selectClock).get() : undefined);
+  return new SteadyClock(clock).goOnFrom(connection.prepare<[], ClockReading>(selectClock).get());
 }
 
 export function rateWindowReads(db: Statements): RateWindowReads {

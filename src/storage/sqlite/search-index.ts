@@ -51,12 +51,8 @@ export function partitionPrefix(accountKey: number, partition: number): string {
   return accountKey.toString(36).padStart(6, '0') + partition.toString(36).padStart(4, '0');
 }
 
-/**
- * Makes all pages of the index anew, at once: words that were removed can remain as keys of its pages. A database of
- * an earlier version has no index.
- */
+/** Makes all pages of the index anew, at once: words that were removed can remain as keys of its pages. */
 export function renewIndex(connection: Connection): void {
-  if (!hasIndex(connection)) return;
   const renew = connection.transaction(() => {
     // FTS5 would leave a segment as it is that is the only one, or is being merged from all others.
     connection.exec(`INSERT INTO search_words (rowid, words) VALUES (0, 'another')`);
@@ -68,12 +64,7 @@ export function renewIndex(connection: Connection): void {
 
 /** How many pages of the database the index has, about: a block of it takes a page at most. */
 export function pagesOfIndex(connection: Connection): number {
-  if (!hasIndex(connection)) return 0;
   return connection.prepare<[], number>('SELECT count(*) FROM search_words_data').pluck().get() ?? 0;
-}
-
-function hasIndex(connection: Connection): boolean {
-  return connection.prepare(`SELECT 1 FROM sqlite_schema WHERE name = 'search_words'`).get() !== undefined;
 }
 
 type TextRow = typeof searchTexts.$inferSelect;

@@ -60,7 +60,7 @@ export class Maintenance {
     this.#isStopping = true;
   }
 
-  /** Rests after each transaction, so that requests keep most of the time while a large file gets its index. */
+  /** Rests after each transaction, so that requests keep most of the time where many texts wait. */
   #indexTexts(): Promise<void> {
     let startedMs = performance.now();
     this.#indexing ??= indexTexts(this.#options.storage, async () => {

@@ -207,8 +207,7 @@ export async function indexTexts(
   mayGoOn: () => Promise<boolean> = () => Promise.resolve(true),
 ): Promise<void> {
   if (!(await read.search.isBehind())) return;
-  while (!(await write(async (tx) => await tx.search.indexNew()))) if (!(await mayGoOn())) return;
-  while (!(await write(async (tx) => await tx.search.indexOld()))) if (!(await mayGoOn())) return;
+  while (!(await write(async (tx) => await tx.search.index()))) if (!(await mayGoOn())) return;
 }
 
 interface ResultPage extends Slice<SearchResult> {

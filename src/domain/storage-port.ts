@@ -541,7 +541,7 @@ export interface SearchReads {
   page(accountId: string, query: SearchQuery): Awaitable<FoundTexts>;
   /** How many there are, counted up to `limit`. */
   count(accountId: string, search: Pick<SearchQuery, 'words' | 'filter'>, limit: number): Awaitable<number>;
-  /** Whether there is work for `indexNew` or `indexOld`. */
+  /** Whether there is work for `index`. */
   isBehind(): Awaitable<boolean>;
 }
 
@@ -551,9 +551,7 @@ export interface SearchWrites {
    * found without it too, but slower.
    * @returns whether nothing is left to be done
    */
-  indexNew(): Awaitable<boolean>;
-  /** The same for texts that were written by a version without search, which are not found before. */
-  indexOld(): Awaitable<boolean>;
+  index(): Awaitable<boolean>;
 }
 
 export interface RateWindowReads {

@@ -612,17 +612,6 @@ describe('a source that is not ready', () => {
     expect(stderr).toContain('it is of an earlier version; run `migrate` on it first');
   });
 
-  test('whose older texts are not indexed yet is to be served until they are', async () => {
-    const file = await emptyDatabase('file');
-    await fill(file);
-    const connection = sqlite(file);
-    connection.exec(`INSERT INTO meta VALUES ('search_backlog', '{}')`);
-    connection.close();
-    const { code, stderr } = await copyHere(file, await emptyDatabase('file'));
-    expect(code).toBe(1);
-    expect(stderr).toContain('let a server run on it until they are');
-  });
-
   test('that is another kind of database, or is not there, is refused', async () => {
     const empty = await emptyDatabase('file');
     expect(await copyHere(empty, await emptyDatabase('file'))).toEqual({

@@ -6,10 +6,6 @@ import Database from 'better-sqlite3';
 import { is } from 'drizzle-orm';
 import { getTableConfig, SQLiteTable } from 'drizzle-orm/sqlite-core';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
-import { finishErasures } from '../../src/domain/conversations.ts';
-import { indexTexts } from '../../src/domain/search.ts';
-import { SearchWords } from '../../src/domain/search-words.ts';
-import { timestamp } from '../../src/domain/time.ts';
 import { openSqliteStorage } from '../../src/storage/sqlite/storage.ts';
 import * as declared from '../../src/storage/sqlite/tables.ts';
 import { commandLine, serve } from '../cli/program.ts';
@@ -20,7 +16,7 @@ import { temporaryFolder } from '../support/files.ts';
 import { putMigrated } from '../support/migrated-file.ts';
 import { migrations, OlderFile } from '../support/older-file.ts';
 import { Receiver } from '../support/receiver.ts';
-import { sampleMessage, storedAccount, storedConversation } from '../support/samples.ts';
+import { storedAccount } from '../support/samples.ts';
 import { startTestServer, type TestAccount, type TestServer } from '../support/server.ts';
 import { eventually } from '../support/wait.ts';
 import { anywhere } from '../support/webhook-policy.ts';
@@ -307,71 +303,6 @@ test('conversations and leads are found by addresses beyond ASCII that they had 
   expect(await found('äda@straße.de')).toEqual(['order 0', 'ÄDA@Straße.de']);
   expect(await found('ada@example.com')).toEqual(['order 3', 'ada@example.com']);
   expect(await found('ada@straße.de')).toEqual([]);
-});
-
-test('texts from before there was search are found once they are indexed, with those that came since', async () => {
-  const older = new OlderFile(11, server.databasePath);
-  for (const table of older.tables) {
-    older.copy(table, table === 'meta' ? 'name IN (SELECT name FROM main.meta)' : 'true');
-  }
-  older.close();
-  const storage = openSqliteStorage(older.path);
-  onTestFinished(() => storage.close());
-  const accountId = client.account.id;
-  const find = async (query: string) => {
-    const words = new SearchWords(query);
-    const { items } = await storage.read.search.page(accountId, { words, filter: {}, limit: 100 });
-    const conversations = await storage.read.conversations.findMany(
-      accountId,
-      items.map(({ conversationId }) => conversationId),
-    );
-    return items.map(({ sequence }, index) => [conversations[index]?.subject, sequence]);
-  };
-  const [first] = (
-    await storage.read.conversations.page(accountId, { filter: {}, sort: 'createdAt', limit: 1, offset: 0 })
-  ).items;
-  if (first === undefined) expect.fail();
-  const message = sampleMessage(first.id, 3, { content: 'My order is here.', createdAt: timestamp(clock.nowMs) });
-  const changed = { ...first, subject: 'old order', version: first.version + 1 };
-  await storage.write(async (tx) => {
-    await tx.messages.insert(accountId, message);
-    await tx.conversations.update(accountId, first, changed);
-  });
-  expect(await find('order')).toEqual([['old order', 3]]);
-  await indexTexts(storage);
-  const [second, fourth, fifth] = ['order 1', 'order 3', 'order 4'];
-  // The newest first; of one moment, the message before the conversation that began with it.
-  const earlier = [fifth, fourth, second, 'old order'].flatMap((subject) => [
-    [subject, 1],
-    [subject, 0],
-  ]);
-  expect(await find('order')).toEqual([['old order', 3], ...earlier]);
-  expect(await find('way')).toEqual([['old order', 2]]);
-  expect(await find('2')).toEqual([]);
-  expect(query(older.path, `SELECT value FROM meta WHERE name = 'search_backlog'`)).toEqual([]);
-  // Erased like any other.
-  await storage.write(async (tx) => tx.conversations.erase(accountId, changed));
-  await finishErasures(storage);
-  expect(await find('order')).toEqual(earlier.slice(0, -2));
-});
-
-test('of texts from before there was search, all are found that came in the same moment', async () => {
-  const path = join(temporaryFolder(), 'newer.db');
-  const newer = openSqliteStorage(path);
-  const { id: accountId } = await storedAccount(newer);
-  const contents = Array.from({ length: 100 }, (_, index) => `order ${index} ${'-'.repeat(1_000)}`);
-  for (let times = 0; times < 2; times++) await storedConversation(newer, accountId, contents);
-  await newer.close();
-  const older = new OlderFile(11, path);
-  for (const table of older.tables) {
-    older.copy(table, table === 'meta' ? 'name IN (SELECT name FROM main.meta)' : 'true');
-  }
-  older.close();
-  const storage = openSqliteStorage(older.path);
-  onTestFinished(() => storage.close());
-  await indexTexts(storage);
-  const words = new SearchWords('order');
-  expect(await storage.read.search.count(accountId, { words, filter: {} }, 1_000)).toBe(200);
 });
 
 test.each([

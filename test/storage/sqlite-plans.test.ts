@@ -435,8 +435,7 @@ const writes: Calls<Writes> = {
     add: (analytics) => analytics.add(account.id, 7, { leads: 1, firstResponseMs: 5, resolutionMs: 5_000 }),
   },
   search: {
-    indexNew: (search) => search.indexNew(),
-    indexOld: (search) => search.indexOld(),
+    index: (search) => search.index(),
   },
   rateWindows: {
     setClock: (rateWindows) => rateWindows.setClock({ atMs: 1, wallMs: 1, uptimeMs: 1, boot: 'boot' }),
@@ -548,7 +547,7 @@ describe('the queries', () => {
         }
       };
       await searchAll();
-      await write(async (tx) => tx.search.indexNew());
+      await write(async (tx) => tx.search.index());
       await searchAll();
     });
     const queries = explained.filter(({ sql }) => /^select.*\bsearch_/is.test(sql));

@@ -175,5 +175,5 @@ export function searchReads(db: Statements): SearchReads {
 }
 
 export function searchWrites(): SearchWrites {
-  return { indexNew: () => true, indexOld: () => true };
+  return { index: () => true };
 }

@@ -135,7 +135,7 @@ const insertHidden = `INSERT INTO conversations
   VALUES (:conversationId, 'closed', '{}', 0, 0, 0, 1, 0, 0)`;
 
 /** What of `meta` belongs to this file alone. */
-const ownFacts = ['epoch', 'search_backlog', copyStateName];
+const ownFacts = ['epoch', copyStateName];
 
 /** Opens a file to copy it. Nothing else can open it until it is closed. */
 export function openSqliteSource(file: string, clock: Clock): CopySide {
@@ -196,9 +196,6 @@ function requirePresent(connection: Connection): void {
   const { done, newest } = migrationState(connection);
   if (done > newest) throw unknownMigration(done);
   if (done < newest) throw new Error('it is of an earlier version; run `migrate` on it first');
-  if (connection.prepare(`SELECT 1 FROM meta WHERE name = 'search_backlog'`).get() !== undefined) {
-    throw new Error('its older texts are not in the search index yet; let a server run on it until they are');
-  }
 }
 
 /** How far an unfinished copy into a file has come. */
@@ -313,7 +310,7 @@ class SqliteTarget extends SqliteSide implements CopyTarget {
   /** As for a server, texts are indexed after they were written; but in the same transaction. */
   async #indexWords(): Promise<void> {
     const search = searchWrites(new Statements(this.connection));
-    while (!(await search.indexNew()));
+    while (!(await search.index()));
   }
 
   async #transaction(work: () => void | Promise<void>): Promise<void> {

@@ -1,7 +1,7 @@
 import type { Statements } from './statements.ts';
 import type { meta } from './tables.ts';
 
-type Name = 'epoch' | 'token_key' | 'search_backlog' | Counter;
+type Name = 'epoch' | 'token_key' | Counter;
 type Counter = 'revocations' | 'erasures';
 
 /** Prepares reading an entry of `meta`. */

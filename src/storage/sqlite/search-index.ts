@@ -2,8 +2,6 @@ import { termsOf } from '../../domain/search-words.ts';
 import type { SearchWrites } from '../../domain/storage-port.ts';
 import { TimeBudget } from '../../domain/time-budget.ts';
 import { type TextSource, textOf } from '../rows/texts.ts';
-import { insertInto } from '../sql.ts';
-import { metaValue } from './meta.ts';
 import type { Connection } from './open.ts';
 import type { Statements } from './statements.ts';
 import type { searchTexts } from './tables.ts';
@@ -17,7 +15,7 @@ import type { searchTexts } from './tables.ts';
 
 /** How many texts there are to a partition. */
 const partitionSize = 8_192;
-/** New texts are numbered from here on upwards, those from before there was an index downwards. */
+/** The texts of an account are numbered from here on upwards. */
 const firstNumber = 2 ** 31;
 /** Numbers of an account are below this. A rowid of the index is the account's key times this, plus the number. */
 const numbers = 2n ** 32n;
@@ -27,8 +25,6 @@ const textsAtOnce = 128;
 const termsAtOnce = 3_000;
 /** How many terms of a text are removed at once: finding and overwriting each takes 30 µs. */
 const removedAtOnce = 64;
-/** Of texts from before there was an index, so many UTF-16 code units are read at once. */
-const charactersAtOnce = 32_768;
 /** How many pages of the index are merged by one transaction, at most: segments, once there are eight of a size. */
 const mergedPages = 32n;
 
@@ -231,29 +227,6 @@ export function indexUpkeep(db: Statements) {
 
 export type IndexUpkeep = ReturnType<typeof indexUpkeep>;
 
-/** How far texts from before there was an index are indexed. They are taken by their time, the newest first. */
-interface Backlog {
-  /** Messages from this id on are done. */
-  readonly messageId?: string;
-  /** Conversations from this key on are done. */
-  readonly conversationKey?: number;
-}
-
-type OldText = TextSource & {
-  readonly accountId: string | null;
-  readonly conversationKey: number;
-  readonly sequence: number;
-  readonly createdAt: number;
-  readonly messageId: string | null;
-  readonly isKnown: 0 | 1;
-};
-
-/** Whether a text has a number already, because it came since. */
-function isKnown(sequence: string): string {
-  return `EXISTS (SELECT 1 FROM search_texts
-    WHERE search_texts.conversation_key = conversations.key AND search_texts.sequence = ${sequence})`;
-}
-
 export function searchWrites(db: Statements): SearchWrites {
   const index = indexWrites(db);
   const waiting = db.prepare<TextRow & TextSource>(
@@ -261,30 +234,6 @@ export function searchWrites(db: Statements): SearchWrites {
       WHERE search_texts.indexed_terms IS NULL ORDER BY search_texts.account_key, search_texts.number LIMIT :limit`,
   );
   const merge = db.prepare(`INSERT INTO search_words (search_words, rank) VALUES ('merge', :mergedPages)`);
-
-  const backlogOf = metaValue(db, 'search_backlog');
-  const setBacklog = db.prepare(`UPDATE meta SET value = :value WHERE name = 'search_backlog'`);
-  const endBacklog = db.prepare(`DELETE FROM meta WHERE name = 'search_backlog'`);
-  const oldMessages = db.prepare<OldText>(
-    `SELECT conversations.account_id AS accountId, conversations.key AS conversationKey, messages.sequence,
-        messages.created_at AS createdAt, messages.id AS messageId, messages.content, NULL AS subject, NULL AS visitor,
-        ${isKnown('messages.sequence')} AS isKnown
-      FROM messages CROSS JOIN conversations ON conversations.key = messages.conversation_key
-      WHERE messages.id < :before ORDER BY messages.id DESC LIMIT :limit`,
-  );
-  const oldConversations = db.prepare<OldText>(
-    `SELECT account_id AS accountId, key AS conversationKey, 0 AS sequence, created_at AS createdAt, NULL AS messageId,
-        NULL AS content, subject, visitor, ${isKnown('0')} AS isKnown
-      FROM conversations WHERE key < :before ORDER BY key DESC LIMIT :limit`,
-  );
-  const insertAccount = db.prepare(insertSearchAccount);
-  const lowest = db.prepare<{ accountKey: number; number: number | null }>(
-    `SELECT key AS accountKey, (SELECT min(number) FROM search_texts WHERE account_key = search_accounts.key) AS number
-      FROM search_accounts WHERE account_id = :accountId`,
-  );
-  const insertText = db.prepare(
-    insertInto('search_texts', ['accountKey', 'number', 'conversationKey', 'sequence', 'createdAt']),
-  );
 
   /** How many that wait are read at once: of long texts, few are indexed by one transaction. */
   let readAtOnce = textsAtOnce;
@@ -303,63 +252,9 @@ export function searchWrites(db: Statements): SearchWrites {
     return isAll;
   }
 
-  /** Gives an old text the number before those that its account has. */
-  function numbered(accountId: string, text: OldText): TextRow & TextSource {
-    let { accountKey, number } = lowest.get({ accountId }) ?? {};
-    if (accountKey === undefined) {
-      insertAccount.run({ accountId });
-      ({ accountKey, number } = lowest.get({ accountId }) as { accountKey: number; number: number | null });
-    }
-    const row = { ...text, accountKey, number: (number ?? firstNumber + 1) - 1, indexedTerms: null };
-    insertText.run(row);
-    return row;
-  }
-
-  /** @returns whether there were no more */
-  function indexOld(): boolean {
-    const value = backlogOf();
-    if (value === undefined) return true;
-    const { messageId = '~', conversationKey = Number.MAX_SAFE_INTEGER }: Backlog = JSON.parse(value);
-    const limit = textsAtOnce;
-    const messages = oldMessages.all({ before: messageId, limit });
-    const conversations = oldConversations.all({ before: conversationKey, limit });
-    const next: OldText[] = [];
-    for (let characters = 0; next.length < limit && characters < charactersAtOnce; ) {
-      const [message, conversation] = [messages[0], conversations[0]];
-      const isMessage = message !== undefined && message.createdAt >= (conversation?.createdAt ?? 0);
-      // Each list in its own order, whatever the times in it: before the last one taken of it, nothing must be left out.
-      const text = (isMessage ? messages : conversations).shift();
-      if (text === undefined) break;
-      next.push(text);
-      characters += textOf(text).length;
-    }
-    if (next.length === 0) {
-      endBacklog.run();
-      return true;
-    }
-    // A conversation without an account is being erased.
-    const unknown = next.flatMap((text) =>
-      text.accountId === null || text.isKnown === 1 ? [] : [numbered(text.accountId, text)],
-    );
-    const inOrder = unknown.sort((a, b) => a.accountKey - b.accountKey || a.number - b.number);
-    index.add(inOrder);
-    const last = (isMessage: boolean) => next.findLast((text) => (text.messageId !== null) === isMessage);
-    const backlog: Backlog = {
-      messageId: last(true)?.messageId ?? messageId,
-      conversationKey: last(false)?.conversationKey ?? conversationKey,
-    };
-    setBacklog.run({ value: JSON.stringify(backlog) });
-    return false;
-  }
-
   return {
-    indexNew: () => {
+    index: () => {
       const isAll = indexWaiting();
-      merge.run({ mergedPages });
-      return isAll;
-    },
-    indexOld: () => {
-      const isAll = indexOld();
       merge.run({ mergedPages });
       return isAll;
     },

@@ -3,13 +3,13 @@ const maxWaiting = 128;
 
 /** Sees to it that texts do not wait for long: once there are some, it indexes them, in transactions of their own. */
 export class SearchIndexer {
-  readonly #indexNew: () => Promise<boolean>;
+  readonly #index: () => Promise<boolean>;
   #waiting = 0;
   #isRunning = false;
 
-  /** @param indexNew indexes some, and says whether none are left */
-  constructor(indexNew: () => Promise<boolean>) {
-    this.#indexNew = indexNew;
+  /** @param index indexes some, and says whether none are left */
+  constructor(index: () => Promise<boolean>) {
+    this.#index = index;
   }
 
   /** A transaction has written a text. It may still be rolled back: looking for it in vain does no harm. */
@@ -26,7 +26,7 @@ export class SearchIndexer {
     this.#isRunning = true;
     try {
       do this.#waiting = 0;
-      while (!(await this.#indexNew()));
+      while (!(await this.#index()));
     } catch {
       // The texts wait on. They are found all the same, and maintenance tries again every minute and reports it.
     } finally {

@@ -206,11 +206,10 @@ export function searchReads(db: Statements): SearchReads {
   }
 
   const isBehind = db.prepare<{ isBehind: 0 | 1 }>(
-    `SELECT EXISTS (SELECT 1 FROM search_texts INDEXED BY search_texts_waiting WHERE indexed_terms IS NULL)
-      OR EXISTS (SELECT 1 FROM meta WHERE name = :backlog) AS isBehind`,
+    'SELECT EXISTS (SELECT 1 FROM search_texts INDEXED BY search_texts_waiting WHERE indexed_terms IS NULL) AS isBehind',
   );
   return {
-    isBehind: () => isBehind.get({ backlog: 'search_backlog' })?.isBehind === 1,
+    isBehind: () => isBehind.get()?.isBehind === 1,
     page: async (accountId, { limit, ...search }) => {
       const items: FoundText[] = [];
       for await (const texts of textsFound(accountId, search, limit + 1)) {

@@ -59,7 +59,7 @@ export function openSqliteStorage(file: string, options: SqliteOptions = {}): Sq
   const checkpointer = new Checkpointer(path, writing, options.onThreadFailure);
   if (!emptyLog(writing)) checkpointer.empty(); // in case a process was killed right after erasing something
   const watch = new CommitWatch(writing, reading, checkpointer.empty);
-  const indexer = new SearchIndexer(() => writer.write((tx) => Promise.resolve(tx.search.indexNew())));
+  const indexer = new SearchIndexer(() => writer.write((tx) => Promise.resolve(tx.search.index())));
   const writer: Writer<Transaction> = new Writer(
     writing,
     transactionsOn(new Statements(writing), watch, indexer.added),

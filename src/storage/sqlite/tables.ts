@@ -31,8 +31,8 @@ import type { WebhookRow } from '../rows/webhooks.ts';
 /**
  * Facts about the database itself. `epoch` identifies its event logs, `token_key` signs its tokens, and `revocations`
  * and `erasures` are counters: when one of them grows, credentials or events that are held in memory have to be
- * checked. `search_backlog` is there until the texts from before there was search are indexed, `unfinished_copy` until all
- * is copied from another database. `kept_revocations` are of keys that a restored backup did not have, as JSON.
+ * checked. `unfinished_copy` is there until all is copied from another database. `kept_revocations` are of keys that a
+ * restored backup did not have, as JSON.
  */
 export const meta = sqliteTable('meta', {
   name: text().primaryKey(),

@@ -304,7 +304,7 @@ export function searchContract(open: () => Promise<OpenedStorage>): void {
               const texts = [conversationText(conversation), ...each.contents];
               model.push(...texts.map((text, sequence) => ({ account, conversation, sequence, text, ms: now })));
             } else if (each.do === 'index') {
-              await storage.write(async (tx) => tx.search.indexNew());
+              await storage.write(async (tx) => tx.search.index());
             } else if (each.do === 'search') {
               const { statuses, assigneeId, tags = [] } = each.filter;
               const { createdAfter = 0, createdBefore = Number.POSITIVE_INFINITY } = each.filter;

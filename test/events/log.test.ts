@@ -214,35 +214,6 @@ describe('an event', () => {
     expect(await typesAfter(() => client.rest('POST', '/api-keys', { body: { name: 'x' } }))).toEqual([]);
   });
 
-  // PostgreSQL has no events from before.
-  test.skipIf(isOnPostgres)('from before some fields were added has them empty', async () => {
-    const client = await server.account();
-    await makeEvents(client);
-    await client.rest('POST', '/leads', { body: { phone: '1' } });
-    const before = await listed(client);
-    const database = new Database(server.databasePath);
-    database.exec(`
-      UPDATE events SET data_version = 1, data = json_remove(data, '$.message.clientId',
-          '$.conversation.assignee', '$.conversation.tags', '$.conversation.lastMessage')
-        WHERE account_id = '${client.account.id}'
-    `);
-    const changed = database.prepare('SELECT data FROM events WHERE account_id = ?').pluck().all(client.account.id);
-    database.close();
-    expect(changed.join()).not.toMatch(/clientId|assignee|tags|lastMessage/);
-    const emptied = before.map(({ data: { message, conversation, ...others }, ...event }: Json) => ({
-      ...event,
-      data: {
-        ...others,
-        ...(message && { message: { ...message, clientId: null } }),
-        conversation: conversation && { ...conversation, assignee: null, tags: [], lastMessage: null },
-      },
-    }));
-    expect(await listed(client)).toEqual(emptied);
-    const { data, errors } = await client.graphql(eventsQuery, { first: 100 });
-    expect(errors).toBeUndefined();
-    expect(data.events.nodes[0].conversation).toMatchObject({ assignee: null, tags: [], lastMessage: null });
-  });
-
   test('of a lead without a conversation has `conversation: null`', async () => {
     const client = await server.account();
     const { body } = await client.rest('POST', '/leads', { body: { phone: '+49 30 1234567' } });

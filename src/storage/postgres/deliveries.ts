@@ -12,10 +12,11 @@ import {
   toDelivery,
   toDeliveryRow,
 } from '../rows/deliveries.ts';
+import { type EventRow, toEvent } from '../rows/events.ts';
 import { alignToIds, ifFound, toMs } from '../rows/values.ts';
 import { type ReceiverRow, toReceiver, webhookColumns } from '../rows/webhooks.ts';
 import { isBeingErased } from './erasure.ts';
-import { type EventRow, eventColumns, toEvent } from './events.ts';
+import { eventColumns } from './events.ts';
 import { readRanges } from './ranges.ts';
 import { arrayOf, assignedRows, columnsOf, insertRows, type Statements } from './statements.ts';
 import type { deliveries } from './tables.ts';

@@ -1,9 +1,9 @@
 import { erasedJson } from '../../domain/events.ts';
 import { lowestIdAt } from '../../domain/ids.ts';
 import type { ConversationReads, ConversationWrites } from '../../domain/storage-port.ts';
+import type { EventRow } from '../rows/events.ts';
 import { fromJson } from '../rows/values.ts';
 import { insertInto } from '../sql.ts';
-import type { EventRow } from './events.ts';
 import { metaIncrement } from './meta.ts';
 import { unreadUpkeep } from './read-positions.ts';
 import { arrayOf, type Statements } from './statements.ts';

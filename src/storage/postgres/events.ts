@@ -1,16 +1,11 @@
-import { erasedJson, type StoredEvent } from '../../domain/events.ts';
 import type { EventReads, EventWrites } from '../../domain/storage-port.ts';
-import { ifFound, toMs, toTimestamp } from '../rows/values.ts';
+import { type EventRow, toEvent } from '../rows/events.ts';
+import { ifFound, toMs } from '../rows/values.ts';
 import { visitorHasher } from '../visitor-hashes.ts';
 import { isBeingErased } from './erasure.ts';
 import { metaCounter, metaEpoch, metaTokenKey } from './meta.ts';
 import { arrayOf, type Statements } from './statements.ts';
-import type { accountTotals, events } from './tables.ts';
-
-export interface EventRow extends Omit<typeof events.$inferSelect, 'accountId' | 'data'> {
-  /** Null while its conversation is being erased. */
-  readonly data: string | null;
-}
+import type { accountTotals } from './tables.ts';
 
 /**
  * The columns for every read of an event. That its conversation was deleted is an event which holds nothing to be erased.
@@ -18,18 +13,6 @@ export interface EventRow extends Omit<typeof events.$inferSelect, 'accountId' |
 export const eventColumns = `events.sequence, events.id, events.type, events.timestamp, events.conversation_id,
   events.visitor_hash,
   CASE WHEN events.type <> 'conversation.deleted' AND ${isBeingErased('events')} THEN NULL ELSE events.data END AS data`;
-
-export function toEvent(row: EventRow): StoredEvent {
-  return {
-    id: row.id,
-    type: row.type,
-    timestamp: toTimestamp(row.timestamp),
-    conversationId: row.conversationId,
-    visitorHash: row.visitorHash,
-    sequence: row.sequence,
-    dataJson: row.data ?? erasedJson,
-  };
-}
 
 function visitorHashes(db: Statements): (accountId: string, visitorId: string) => Promise<string> {
   const tokenKey = metaTokenKey(db);

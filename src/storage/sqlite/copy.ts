@@ -9,7 +9,7 @@ import { columnOf } from '../sql.ts';
 import { copyStateName, unfinishedCopy, unknownMigration } from '../unfinished-copy.ts';
 import { bucketsOf, histogramOf } from './analytics.ts';
 import { isBusy } from './errors.ts';
-import { currentData, dataVersion } from './events.ts';
+import { dataVersion } from './events.ts';
 import { realFile, requireWritable } from './files.ts';
 import { putClock, readClock } from './limits.ts';
 import {
@@ -72,10 +72,7 @@ const specials: Partial<Record<CopiedName, Special>> = {
   erasing: { write: { conversationKey: 'last_insert_rowid()' } },
   messages: ofConversation('messages'),
   readPositions: ofConversation('read_positions'),
-  events: {
-    read: { data: 'current_data(events.data, events.data_version)' },
-    write: { dataVersion: String(dataVersion) },
-  },
+  events: { write: { dataVersion: String(dataVersion) } },
   leads: { write: { foldedEmail: 'folded_email(:email)' } },
   searchTexts: {
     ...ofConversation('search_texts'),
@@ -225,7 +222,6 @@ class SqliteSide implements CopySide {
     this.connection = connection;
     this.#clock = clock;
     addMigrationFunctions(connection);
-    connection.function('current_data', { deterministic: true }, currentData);
     connection.function('buckets_of', { deterministic: true }, (counts) => JSON.stringify(bucketsOf(counts as Buffer)));
     connection.function('histogram_of', { deterministic: true }, (json) => histogramOf(JSON.parse(String(json))));
   }

@@ -13,11 +13,12 @@ import {
   toDelivery,
   toDeliveryRow,
 } from '../rows/deliveries.ts';
+import { type EventRow, toEvent } from '../rows/events.ts';
 import { alignToIds, ifFound, toMs } from '../rows/values.ts';
 import { type Receiver, type ReceiverRow, toReceiver, webhookColumns } from '../rows/webhooks.ts';
 import { assignments, insertInto } from '../sql.ts';
 import { isBeingErased } from './erasure.ts';
-import { type EventRow, eventColumns, toEvent } from './events.ts';
+import { eventColumns } from './events.ts';
 import { countInSteps, pageAfterSkipping, type RangeReader, readRanges } from './paging.ts';
 import { columnsOf, jsonList, type Statements } from './statements.ts';
 import type { attempts, deliveries } from './tables.ts';

@@ -1,55 +1,21 @@
-import { erasedJson, type StoredEvent } from '../../domain/events.ts';
 import type { EventReads, EventWrites, ScannedEvents } from '../../domain/storage-port.ts';
-import { ifFound, toMs, toTimestamp } from '../rows/values.ts';
+import { type EventRow, toEvent } from '../rows/events.ts';
+import { ifFound, toMs } from '../rows/values.ts';
 import { insertInto } from '../sql.ts';
 import { visitorHasher } from '../visitor-hashes.ts';
 import { isBeingErased } from './erasure.ts';
 import { metaCounter, metaTokenKey, metaValue } from './meta.ts';
 import { jsonList, type Statements } from './statements.ts';
-import type { accountTotals, events } from './tables.ts';
-
-export interface EventRow extends Omit<typeof events.$inferSelect, 'accountId' | 'data'> {
-  /** Null while its conversation is being erased. */
-  readonly data: string | null;
-}
+import type { accountTotals } from './tables.ts';
 
 /**
  * The columns for every read of an event. That its conversation was deleted is an event which holds nothing to be erased.
  */
 export const eventColumns = `sequence, id, type, timestamp, conversation_id AS conversationId, visitor_hash AS visitorHash,
-  data_version AS dataVersion,
   CASE WHEN type <> 'conversation.deleted' AND ${isBeingErased('events')} THEN NULL ELSE data END AS data`;
 
-/** Since version 2, conversations have an assignee, tags and a last message, and messages a `clientId`. */
+/** What `data_version` is of each event. */
 export const dataVersion = 2;
-
-/** The data of an event from before, with the fields that were added since. */
-function withAddedFields(json: string): string {
-  const { message, conversation, ...others } = JSON.parse(json) as { message?: object; conversation?: object | null };
-  return JSON.stringify({
-    ...others,
-    ...(message && { message: { clientId: null, ...message } }),
-    ...(conversation && { conversation: { assignee: null, tags: [], lastMessage: null, ...conversation } }),
-    ...(conversation === null && { conversation }),
-  });
-}
-
-/** The data of an event, with all fields. */
-export function currentData(data: string, version: number): string {
-  return version < dataVersion ? withAddedFields(data) : data;
-}
-
-export function toEvent(row: EventRow): StoredEvent {
-  return {
-    id: row.id,
-    type: row.type,
-    timestamp: toTimestamp(row.timestamp),
-    conversationId: row.conversationId,
-    visitorHash: row.visitorHash,
-    sequence: row.sequence,
-    dataJson: row.data === null ? erasedJson : currentData(row.data, row.dataVersion),
-  };
-}
 
 /** The unary plus keeps SQLite from using the index by visitor, in place of the one by conversation. */
 const isOfVisitor = '(:visitorHash IS NULL OR +visitor_hash = :visitorHash)';

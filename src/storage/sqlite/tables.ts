@@ -268,7 +268,7 @@ export const events = sqliteTable(
     timestamp: integer().notNull(),
     /** JSON, as it is sent. */
     data: text().notNull(),
-    /** Which fields the data has: see `events.ts`. */
+    /** Always 2, and not read: the data of all events has the same fields. */
     dataVersion: integer('data_version').notNull().default(1),
   },
   (table) => [

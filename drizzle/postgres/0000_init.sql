@@ -308,8 +308,7 @@ CREATE UNIQUE INDEX "messages_by_id" ON "messages" USING btree ("account_id","id
 CREATE UNIQUE INDEX "search_texts_by_place" ON "search_texts" USING btree ("account_id","conversation_id","sequence");--> statement-breakpoint
 CREATE INDEX "search_texts_by_term" ON "search_texts" USING gin ("terms");--> statement-breakpoint
 CREATE INDEX "sign_ins_by_secret" ON "sign_ins" USING btree ("secret_hash");--> statement-breakpoint
-CREATE INDEX "sign_ins_by_account_and_key" ON "sign_ins" USING btree ("account_id","key_id");--> statement-breakpoint
-CREATE INDEX "sign_ins_by_key" ON "sign_ins" USING btree ("key_id","expires_at");--> statement-breakpoint
+CREATE INDEX "sign_ins_by_key" ON "sign_ins" USING btree ("account_id","key_id","expires_at");--> statement-breakpoint
 CREATE INDEX "sign_ins_by_expiry" ON "sign_ins" USING btree ("expires_at");--> statement-breakpoint
 CREATE UNIQUE INDEX "trusted_documents_by_id" ON "trusted_documents" USING btree ("account_id","id");--> statement-breakpoint
 CREATE INDEX "trusted_documents_by_size" ON "trusted_documents" USING btree ("account_id","bytes");--> statement-breakpoint

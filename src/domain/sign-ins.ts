@@ -32,7 +32,7 @@ export async function signIn(
   const accountId = caller.account.id;
   await storage.write(async (tx) => {
     await refuseEnded(tx, { caller, clock });
-    await tx.signIns.removeOldest(keyId, maxSignInsOfKey - 1);
+    await tx.signIns.removeOldest(accountId, keyId, maxSignInsOfKey - 1);
     await tx.signIns.insert({ accountId, keyId, expiresAtMs }, secrets.hash(secret));
   }, accountId);
   return { secret, expiresAtMs };

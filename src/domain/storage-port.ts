@@ -175,7 +175,7 @@ export interface SignInWrites {
   insert(signIn: SignIn, secretHash: Uint8Array): Awaitable<void>;
   remove(secretHash: Uint8Array): Awaitable<void>;
   /** Removes all of a key but the `kept` that expire last. */
-  removeOldest(keyId: string, kept: number): Awaitable<void>;
+  removeOldest(accountId: string, keyId: string, kept: number): Awaitable<void>;
   /**
    * Removes those that expired first, before a time.
    * @returns the number removed; fewer than `limit` when none are left

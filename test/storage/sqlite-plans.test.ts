@@ -366,7 +366,7 @@ const writes: Calls<Writes> = {
       await signIns.insert({ accountId: account.id, keyId: key.id, expiresAtMs: startMs }, hash);
     },
     remove: (signIns) => signIns.remove(hash),
-    removeOldest: (signIns) => signIns.removeOldest(key.id, 10),
+    removeOldest: (signIns) => signIns.removeOldest(account.id, key.id, 10),
     prune: (signIns) => signIns.prune(startMs, 10),
   },
   conversations: {

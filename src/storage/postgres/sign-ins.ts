@@ -17,7 +17,8 @@ export function signInWrites(db: Statements): SignInWrites {
   const remove = db.prepare('DELETE FROM sign_ins WHERE secret_hash = :secretHash');
   const removeOldest = db.prepare(
     `DELETE FROM sign_ins WHERE (account_id, secret_hash) IN
-      (SELECT account_id, secret_hash FROM sign_ins WHERE key_id = :keyId ORDER BY expires_at DESC OFFSET :kept)`,
+      (SELECT account_id, secret_hash FROM sign_ins WHERE account_id = :accountId AND key_id = :keyId
+        ORDER BY expires_at DESC OFFSET :kept)`,
   );
   const prune = db.prepare(
     `DELETE FROM sign_ins WHERE (account_id, secret_hash) IN
@@ -30,8 +31,8 @@ export function signInWrites(db: Statements): SignInWrites {
     remove: async (secretHash) => {
       await remove.send({ secretHash });
     },
-    removeOldest: async (keyId, kept) => {
-      await removeOldest.send({ keyId, kept });
+    removeOldest: async (accountId, keyId, kept) => {
+      await removeOldest.send({ accountId, keyId, kept });
     },
     prune: (beforeMs, limit) => prune.run({ beforeMs, limit }),
   };

@@ -141,8 +141,7 @@ export const signIns = pgTable(
       'cascade',
     ),
     index('sign_ins_by_secret').on(table.secretHash),
-    index('sign_ins_by_account_and_key').on(table.accountId, table.keyId),
-    index('sign_ins_by_key').on(table.keyId, table.expiresAt),
+    index('sign_ins_by_key').on(table.accountId, table.keyId, table.expiresAt),
     index('sign_ins_by_expiry').on(table.expiresAt),
   ],
 );

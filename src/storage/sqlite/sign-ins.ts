@@ -18,7 +18,7 @@ export function signInWrites(db: Statements): SignInWrites {
   const remove = db.prepare('DELETE FROM sign_ins WHERE secret_hash = :secretHash');
   const removeOldest = db.prepare(
     `DELETE FROM sign_ins WHERE secret_hash IN
-      (SELECT secret_hash FROM sign_ins WHERE key_id = :keyId
+      (SELECT secret_hash FROM sign_ins WHERE account_id = :accountId AND key_id = :keyId
         ORDER BY expires_at DESC LIMIT -1 OFFSET :kept)`,
   );
   const prune = db.prepare(
@@ -32,8 +32,8 @@ export function signInWrites(db: Statements): SignInWrites {
     remove: (secretHash) => {
       remove.run({ secretHash });
     },
-    removeOldest: (keyId, kept) => {
-      removeOldest.run({ keyId, kept });
+    removeOldest: (accountId, keyId, kept) => {
+      removeOldest.run({ accountId, keyId, kept });
     },
     prune: (beforeMs, limit) => prune.run({ beforeMs, limit }),
   };

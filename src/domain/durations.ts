@@ -40,10 +40,7 @@ export function tallyOfAll(tallies: readonly DurationTally[]): DurationTally {
   return { count, sumMs, buckets };
 }
 
-/**
- * The bucket of a duration in whole milliseconds: 0 for zero, otherwise 1 plus the integer part of its logarithm. The
- * migration that counts existing data has the same formula in SQL.
- */
+/** The bucket of a duration in whole milliseconds: 0 for zero, otherwise 1 plus the integer part of its logarithm. */
 export function bucketOf(durationMs: number): number {
   return durationMs < 1 ? 0 : 1 + Math.floor(Math.log(durationMs) / logOfGrowth);
 }

@@ -49,7 +49,7 @@ test('every figure is what a count of all that happened gives, for any period, i
   await fc.assert(
     fc.asyncProperty(
       fc.constantFrom(...starts),
-      histories({ clockGoesBack: true }),
+      histories,
       fc.array(question, { minLength: 3, maxLength: 6 }),
       async (start, steps, questions) => {
         server.clock.nowMs = Date.parse(start);

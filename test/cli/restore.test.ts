@@ -163,10 +163,10 @@ describe('restore', () => {
 
   test('brings a backup of an older version up to date', async () => {
     const file = join(temporaryFolder(), 'old.db');
-    olderDatabase(file, 3).close();
+    olderDatabase(file, 1).close();
     const path = await madeDatabase();
     const total = migrations.length;
-    expect(await restored(path, file)).toMatchObject({ migrations: { applied: total - 3, total } });
+    expect(await restored(path, file)).toMatchObject({ migrations: { applied: total - 1, total } });
     const storage = openSqliteStorage(path);
     expect(storage.migrations.applied).toBe(0);
     await storage.close();
@@ -273,6 +273,11 @@ describe('a file that is no sound backup is refused before anything is touched',
     ['nothing at all', (file: string) => writeFileSync(file, ''), /^\S+ is not a database of this program\.$/],
     ['a database of another program', makeOther, /^\S+ is not a database of this program\.$/],
     ['a backup of a newer version', makeNewer, /^\S+ was made by a newer version of this program: restore it with /],
+    [
+      'a backup of a version before the first release',
+      makeUnreleased,
+      /^\S+ was made by a version before 1\.0\.0, and /,
+    ],
     ['a backup that was cut off', cutOff, /^\S+ is damaged: /],
     ['a backup with a page of rubbish', spoil, /^\S+ is damaged: /],
     ['a backup with a row that points at nothing', orphan, /^\S+ is damaged: a row of messages points at none of /],
@@ -507,6 +512,12 @@ async function makeNewer(file: string): Promise<void> {
   const database = new Database(file);
   database.exec(`INSERT INTO __drizzle_migrations (hash, created_at) VALUES ('of the future', 9e12)`);
   database.pragma('journal_mode = DELETE');
+  database.close();
+}
+
+function makeUnreleased(file: string): void {
+  const database = olderDatabase(file, 1);
+  database.exec('UPDATE __drizzle_migrations SET created_at = created_at - 1');
   database.close();
 }
 

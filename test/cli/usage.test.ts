@@ -275,7 +275,8 @@ describe('a database that cannot be opened is told in one sentence', () => {
   test.each([
     ['a folder', (path: string) => mkdirSync(path), 'PATH is a folder.'],
     ['another kind of file', (path: string) => writeFileSync(path, 'x'.repeat(4_096)), 'file is not a database'],
-    ['of a newer version', makeNewer, 'The database was migrated by a newer version of this program; run that'],
+    ['of a newer version', madeAt(9e12), 'The database was migrated by a newer version of this program; run that'],
+    ['of a version before the first release', madeAt(1), 'it was made by a version before 1.0.0, and can be used'],
   ])('%s', async (_, make, reason) => {
     const path = join(temporaryFolder(), 'a.db');
     make(path);
@@ -315,10 +316,12 @@ test('an address at which something else than PostgreSQL answers is told at once
   });
 });
 
-/** A file that a later version has migrated further. */
-function makeNewer(path: string): void {
-  const database = new Database(path);
-  database.exec('CREATE TABLE __drizzle_migrations (id INTEGER PRIMARY KEY, hash text NOT NULL, created_at numeric)');
-  database.prepare('INSERT INTO __drizzle_migrations (hash, created_at) VALUES (?, ?)').run('later', 9e12);
-  database.close();
+/** Makes a file whose last migration is of this time. */
+function madeAt(time: number): (path: string) => void {
+  return (path) => {
+    const database = new Database(path);
+    database.exec('CREATE TABLE __drizzle_migrations (id INTEGER PRIMARY KEY, hash text NOT NULL, created_at numeric)');
+    database.prepare(`INSERT INTO __drizzle_migrations (hash, created_at) VALUES ('', ?)`).run(time);
+    database.close();
+  };
 }

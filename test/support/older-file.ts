@@ -44,11 +44,9 @@ export class OlderFile {
   }
 
   /** Takes over what the newer file has in a table, as far as both have columns for it. */
-  copy(table: string, condition = 'true', ...parameters: string[]): void {
+  copy(table: string): void {
     const columns = this.columnsOf(table).join();
-    this.#database
-      .prepare(`INSERT OR REPLACE INTO ${table} (${columns}) SELECT ${columns} FROM newer.${table} WHERE ${condition}`)
-      .run(...parameters);
+    this.run(`INSERT OR REPLACE INTO ${table} (${columns}) SELECT ${columns} FROM newer.${table}`);
   }
 
   run(sql: string): void {

@@ -82,8 +82,12 @@ function requireOurs(connection: Connection, name: string): void {
       .get(),
   );
   if (tables !== 3) throw new FileFault(`${name} is not a database of this program.`);
-  if (migrationState(connection).done === unfinishedCopy) {
+  const { done, isUnreleased } = migrationState(connection);
+  if (done === unfinishedCopy) {
     throw new FileFault(`${name} holds an unfinished copy: the same \`copy\` again continues it.`);
+  }
+  if (isUnreleased) {
+    throw new FileFault(`${name} was made by a version before 1.0.0, and can be used with that one only.`);
   }
 }
 

@@ -135,10 +135,20 @@ export interface MigrationReport {
   readonly total: number;
 }
 
-/** The newest migrations of a database and of this program, by the epoch milliseconds when they were made. */
-export function migrationState(connection: Connection): { done: number; newest: number } {
-  const done = connection.prepare('SELECT max(created_at) FROM __drizzle_migrations').pluck().get() as number | null;
-  return { done: done ?? 0, newest: migrations.at(-1)?.folderMillis ?? 0 };
+interface MigrationState {
+  /** The newest migration of a database, by the epoch milliseconds when it was made; 0 for none. */
+  readonly done: number;
+  /** That of this program. */
+  readonly newest: number;
+  /** Whether a version before the first release has made the database. What that one left is the first migration. */
+  readonly isUnreleased: boolean;
+}
+
+export function migrationState(connection: Connection): MigrationState {
+  const done =
+    connection.prepare<[], number | null>('SELECT max(created_at) FROM __drizzle_migrations').pluck().get() ?? 0;
+  const [first, last] = [migrations[0]?.folderMillis ?? 0, migrations.at(-1)?.folderMillis ?? 0];
+  return { done, newest: last, isUnreleased: done > 0 && done < first };
 }
 
 /** What migrations call that SQL cannot do. */
@@ -148,7 +158,7 @@ export function addMigrationFunctions(connection: Connection): void {
 
 /**
  * Applies the missing migrations in one transaction. Other processes wait for it.
- * @throws Error when the file was migrated by a newer version of the program
+ * @throws Error when the file was migrated by a newer version of the program, or made by one before its first release
  */
 export function migrate(connection: Connection): MigrationReport {
   addMigrationFunctions(connection);
@@ -158,8 +168,9 @@ export function migrate(connection: Connection): MigrationReport {
     connection.exec(
       'CREATE TABLE IF NOT EXISTS __drizzle_migrations (id INTEGER PRIMARY KEY AUTOINCREMENT, hash text NOT NULL, created_at numeric)',
     );
-    const { done, newest } = migrationState(connection);
+    const { done, newest, isUnreleased } = migrationState(connection);
     if (done > newest) throw unknownMigration(done);
+    if (isUnreleased) throw new Error('it was made by a version before 1.0.0, and can be used with that one only.');
     const pending = migrations.filter((migration) => migration.folderMillis > done);
     for (const migration of pending) {
       for (const statement of migration.sql) connection.exec(statement);

@@ -48,7 +48,7 @@ export interface SqliteOptions extends WriterOptions, ConnectionOptions {
 
 /**
  * Opens the storage in a SQLite file. Creates the file and migrates it if need be.
- * @throws Error when the file was migrated by a newer version of the program
+ * @throws Error when the file was migrated by a newer version of the program, or made by one before its first release
  */
 export function openSqliteStorage(file: string, options: SqliteOptions = {}): SqliteStorage {
   const { busyTimeoutMs = 5_000 } = options;

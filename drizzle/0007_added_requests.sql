@@ -1,1 +1,0 @@
-ALTER TABLE `rate_windows` ADD `added` integer DEFAULT 0 NOT NULL;

@@ -1,1 +1,0 @@
-ALTER TABLE `messages` ADD `client_id` text;

@@ -1,1 +1,0 @@
-ALTER TABLE `events` ADD `data_version` integer DEFAULT 1 NOT NULL;

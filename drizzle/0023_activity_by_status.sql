@@ -1,1 +1,0 @@
-DROP INDEX `conversations_by_activity`;

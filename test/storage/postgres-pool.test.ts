@@ -39,6 +39,35 @@ test('an account whose reads hang leaves connections for the reads of others', a
   expect(found).toEqual(Array.from({ length: 50 }, () => ({ status: 'fulfilled', value: conversation })));
 });
 
+test.for([4, 2])(
+  'reports of many accounts leave connections for other reads, where there are %i',
+  async (maxReaders) => {
+    const url = await database();
+    const storage = await openPostgresStorage(url, { clock: systemClock, maxReaders });
+    onTestFinished(() => storage.close());
+    const other = await storedAccount(storage);
+    const operator = postgres(url, { max: 1, fetch_types: false });
+    onTestFinished(() => operator.end());
+    let ended = 0;
+    const report = async (accountId: string) => {
+      try {
+        const [sums] = await storage.read.analytics.sums(accountId, [{ from: 0, to: 96 }]);
+        return sums?.conversationsStarted;
+      } finally {
+        ended++;
+      }
+    };
+    const { reports } = await operator.begin(async (transaction) => {
+      await transaction`LOCK TABLE analytics_counters IN ACCESS EXCLUSIVE MODE`;
+      const reports = Promise.allSettled(Array.from({ length: 8 }, (_, index) => report(`acct_${index}`)));
+      for (let count = 0; count < 20; count++) await storage.read.accounts.totals(other.id);
+      expect(ended).toBe(0);
+      return { reports };
+    });
+    expect(await reports).toEqual(Array.from({ length: 8 }, () => ({ status: 'fulfilled', value: 0 })));
+  },
+);
+
 test('what an account’s subscriptions read for events is asked for four at a time, and all is answered', async () => {
   const url = await database();
   const asked: string[] = [];

@@ -12,8 +12,8 @@ import type { analyticsHistograms } from './tables.ts';
 /** How much is read by one statement: some tens of milliseconds, or some tenths of a second with a thousand durations a day. */
 const daysAtOnce = 100;
 const partsAtOnce = 200;
-/** How many statements of reports run at once, and of one account: the other connections are for what takes less time. */
-const statementsAtOnce = { size: 4, sizeOfAccount: 1, waitingOfAccount: Number.POSITIVE_INFINITY };
+/** How many statements of reports of one account run at once. */
+const statementsOfAccount = { sizeOfAccount: 1, waitingOfAccount: Number.POSITIVE_INFINITY };
 
 type DurationName = (typeof analyticsHistograms.$inferSelect)['name'];
 
@@ -45,7 +45,8 @@ function* stepsOf(ranges: readonly QuarterRange[]): Generator<readonly Part[]> {
   if (parts.length > 0) yield parts;
 }
 
-export function analyticsReads(db: Statements): AnalyticsReads {
+/** @param statementsAtOnce how many statements of reports run at once: other connections are for what takes less time */
+export function analyticsReads(db: Statements, statementsAtOnce: number): AnalyticsReads {
   const sums = added.map((name) => `coalesce(sum(${columnOf(name)}), 0)::bigint AS ${columnOf(name)}`);
   const histogramOf = (name: DurationName) =>
     `json_agg(json_build_array(bucket, count) ORDER BY bucket) FILTER (WHERE name = '${name}')`;
@@ -95,7 +96,7 @@ export function analyticsReads(db: Statements): AnalyticsReads {
       };
     });
   };
-  const room = new Room(statementsAtOnce);
+  const room = new Room({ ...statementsOfAccount, size: statementsAtOnce });
   return {
     async sums(accountId, ranges) {
       const found: AnalyticsSums[][] = ranges.map(() => []);

@@ -58,7 +58,7 @@ export async function openPostgresStorage(url: string, given: PostgresOptions): 
   return {
     migrations,
     wasPublic: false,
-    read: readsOn(new Statements(pool), clock),
+    read: readsOn(new Statements(pool), clock, Math.max(1, Math.floor(maxReaders / 2))),
     write: (work, accountId, about) => writer.write(work, accountId, about),
     watch: (listener) => watch.watch(listener),
     async check() {
@@ -107,7 +107,7 @@ function translated<Group extends object>(group: Group): Group {
   ) as Group;
 }
 
-function readsOn(db: Statements, clock: Clock): Reads {
+function readsOn(db: Statements, clock: Clock, reportsAtOnce: number): Reads {
   return {
     accounts: translated(accountReads(db)),
     apiKeys: translated(apiKeyReads(db)),
@@ -121,7 +121,7 @@ function readsOn(db: Statements, clock: Clock): Reads {
     webhooks: translated(webhookReads(db)),
     deliveries: translated(deliveryReads(db)),
     documents: translated(documentReads(db)),
-    analytics: translated(analyticsReads(db)),
+    analytics: translated(analyticsReads(db, reportsAtOnce)),
     search: translated(searchReads(db)),
     rateWindows: translated(rateWindowReads(db, clock)),
   };

@@ -1202,6 +1202,45 @@ describe('what is old', () => {
     ]);
   });
 
+  /** Replaces something old, and has another node remove what is old before that is committed. */
+  async function replacedDuringRemoval(
+    name: 'apiKeys' | 'idempotencyRecords',
+    put: (tx: Transaction, accountId: string, isOld: boolean) => Promise<unknown>,
+  ) {
+    const url = await database();
+    const [storage, other] = [await opened(url), await opened(url)];
+    const { id: accountId } = await storedAccount(storage);
+    await storage.write(async (tx) => put(tx, accountId, true), accountId);
+    let removal: Promise<number> | undefined;
+    await storage.write(async (tx) => {
+      await put(tx, accountId, false);
+      removal = other.write(async (tx) => tx[name].prune(startMs, 10));
+      await untilWaiting(url, removal);
+    }, accountId);
+    expect(await removal).toBe(0);
+    return { read: storage.read, accountId };
+  }
+
+  test('is not removed if it is a result that a new one under its key replaces meanwhile', async () => {
+    const { read, accountId } = await replacedDuringRemoval('idempotencyRecords', async (tx, accountId, isOld) => {
+      const facts = { fingerprint: sampleHash(), conversationId: null };
+      const kept = { ...facts, result: isOld ? 'old' : 'new', createdAtMs: isOld ? startMs - 1 : startMs };
+      await tx.idempotencyRecords.put(accountId, 'key', kept);
+      await tx.idempotencyRecords.find(accountId, 'key');
+    });
+    expect(await read.idempotencyRecords.find(accountId, 'key')).toMatchObject({ result: 'new' });
+  });
+
+  test('is not removed if it is a key that is revoked meanwhile', async () => {
+    const key = sampleKey({ expiresAt: new Date(startMs - 1).toISOString() });
+    const { read, accountId } = await replacedDuringRemoval('apiKeys', async (tx, accountId, isOld) => {
+      if (isOld) await tx.apiKeys.insert(accountId, key, sampleHash());
+      else await tx.apiKeys.update({ ...key, revokedAt: start });
+      await tx.apiKeys.find(accountId, key.id);
+    });
+    expect(await read.apiKeys.find(accountId, key.id)).toMatchObject({ revokedAt: start });
+  });
+
   test('is removed later if its removal was rolled back', async () => {
     const { left, remove } = await openScene(30);
     await remove();

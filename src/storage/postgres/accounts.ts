@@ -15,7 +15,7 @@ import {
 import { alignToIds, ifFound, toMs } from '../rows/values.ts';
 import { insertInto } from '../sql.ts';
 import { metaCounter, metaIncrement, metaTokenKey } from './meta.ts';
-import { arrayOf, columnsOf, type Statements } from './statements.ts';
+import { arrayOf, columnsOf, deleteFirst, type Statements } from './statements.ts';
 import type { accountTotals } from './tables.ts';
 
 /** The account's id; null, which is refused, where there is no such account. */
@@ -137,9 +137,7 @@ export function apiKeyWrites(db: Statements, onRevoke: () => void): ApiKeyWrites
         ORDER BY ends_at DESC LIMIT :limit OFFSET :kept)`,
   );
   const prune = db.prepare(
-    `DELETE FROM api_keys WHERE (account_id, id) IN
-      (SELECT account_id, id FROM api_keys WHERE revoked_at IS NULL AND expires_at < :beforeMs
-        ORDER BY expires_at LIMIT :limit)`,
+    deleteFirst('api_keys', 'revoked_at IS NULL AND expires_at < :beforeMs ORDER BY expires_at'),
   );
   const countRevocation = metaIncrement(db, 'revocations');
   return {

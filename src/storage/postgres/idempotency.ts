@@ -1,6 +1,6 @@
 import type { IdempotencyRecordReads, IdempotencyRecordWrites } from '../../domain/storage-port.ts';
 import { isBeingErased } from './erasure.ts';
-import type { Statements } from './statements.ts';
+import { deleteFirst, type Statements } from './statements.ts';
 import type { idempotencyRecords } from './tables.ts';
 
 type Row = Omit<typeof idempotencyRecords.$inferSelect, 'accountId' | 'idempotencyKey' | 'createdAt'> & {
@@ -25,11 +25,7 @@ export function idempotencyWrites(db: Statements): IdempotencyRecordWrites {
         result = excluded.result, conversation_id = excluded.conversation_id, created_at = excluded.created_at`,
     { texts: ['accountId', 'key', 'fingerprint', 'result', 'conversationId'], numbers: ['createdAtMs'] },
   );
-  const removeOldest = db.prepare(
-    `DELETE FROM kept_results WHERE (account_id, idempotency_key) IN
-      (SELECT account_id, idempotency_key FROM kept_results WHERE created_at < :beforeMs
-        ORDER BY created_at LIMIT :limit)`,
-  );
+  const removeOldest = db.prepare(deleteFirst('kept_results', 'created_at < :beforeMs ORDER BY created_at'));
   return {
     put: async (accountId, key, kept) => {
       await put.send({ ...kept, accountId, key, fingerprint: Buffer.from(kept.fingerprint).toString('hex') });

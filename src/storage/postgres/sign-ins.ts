@@ -1,7 +1,7 @@
 import type { SignIn } from '../../domain/sign-ins.ts';
 import type { SignInReads, SignInWrites } from '../../domain/storage-port.ts';
 import { insertInto } from '../sql.ts';
-import type { Statements } from './statements.ts';
+import { deleteFirst, type Statements } from './statements.ts';
 
 export function signInReads(db: Statements): SignInReads {
   const find = db.prepare<SignIn>(
@@ -20,10 +20,7 @@ export function signInWrites(db: Statements): SignInWrites {
       (SELECT account_id, secret_hash FROM sign_ins WHERE account_id = :accountId AND key_id = :keyId
         ORDER BY expires_at DESC OFFSET :kept)`,
   );
-  const prune = db.prepare(
-    `DELETE FROM sign_ins WHERE (account_id, secret_hash) IN
-      (SELECT account_id, secret_hash FROM sign_ins WHERE expires_at < :beforeMs ORDER BY expires_at LIMIT :limit)`,
-  );
+  const prune = db.prepare(deleteFirst('sign_ins', 'expires_at < :beforeMs ORDER BY expires_at'));
   return {
     insert: async (signIn, secretHash) => {
       await insert.send({ ...signIn, secretHash });

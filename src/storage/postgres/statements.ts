@@ -249,6 +249,16 @@ export function insertRows(
     SELECT ${[...Object.values(computed), ...columns].join(', ')} FROM :rows`;
 }
 
+/**
+ * A deletion of the first rows of a table, `:limit` at most. Those that another transaction is changing or deleting at the
+ * moment are passed over: it need not be waited for, and what it has changed may have to stay.
+ * @param range which rows, and their order
+ */
+export function deleteFirst(table: string, range: string): string {
+  return `DELETE FROM ${table} WHERE ctid = ANY(ARRAY(SELECT ctid FROM ${table} WHERE ${range}
+    LIMIT :limit FOR UPDATE SKIP LOCKED))`;
+}
+
 /** Assignments to these columns from rows: `url = given.url, updated_at = given.updated_at`. */
 export function assignedRows(names: readonly string[]): string {
   return names.map((name) => `${columnOf(name)} = given.${columnOf(name)}`).join(', ');

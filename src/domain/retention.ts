@@ -1,11 +1,8 @@
 import { expiredKeyMs } from './api-keys.ts';
+import type { Awaitable } from './awaitable.ts';
 import { idempotencyMs } from './idempotency.ts';
-import type { Storage, Transaction } from './storage-port.ts';
+import type { Pruned, Storage } from './storage-port.ts';
 import { TimeBudget } from './time-budget.ts';
-
-/** Rows removed between two checks of the time: a delivery is removed with its responses, which can be megabytes. */
-const batchSizes = { deliveries: 1, events: 32, idempotencyRecords: 1, apiKeys: 32, signIns: 32 } as const;
-type Kind = keyof typeof batchSizes;
 
 /**
  * Removes expired rows, in many transactions.
@@ -13,26 +10,27 @@ type Kind = keyof typeof batchSizes;
  */
 export async function removeOld(storage: Storage, nowMs: number, eventRetentionMs: number): Promise<void> {
   const beforeMs = nowMs - eventRetentionMs;
-  // Deliveries before events: a delivery must not outlive its event.
   await removeKind(storage, 'deliveries', beforeMs);
-  await removeKind(storage, 'events', beforeMs);
+  // A delivery must not outlive its event: another process that still removes deliveries removes the events after them.
+  if (!(await storage.read.deliveries.hasBefore(beforeMs))) await removeKind(storage, 'events', beforeMs);
   await removeKind(storage, 'idempotencyRecords', nowMs - idempotencyMs);
   await removeKind(storage, 'apiKeys', nowMs - expiredKeyMs);
   await removeKind(storage, 'signIns', nowMs);
 }
 
-async function removeKind({ write }: Storage, kind: Kind, beforeMs: number): Promise<void> {
-  let isAll = false;
-  while (!isAll) isAll = await write(async (tx) => await removePortion(tx, kind, beforeMs));
+async function removeKind({ write, pruneSizes }: Storage, kind: Pruned, beforeMs: number): Promise<void> {
+  let removed: number;
+  do {
+    removed = await write((tx) => removePortion((limit) => tx[kind].prune(beforeMs, limit), pruneSizes[kind]));
+  } while (removed > 0);
 }
 
-/** @returns whether none are left */
-async function removePortion(tx: Transaction, kind: Kind, beforeMs: number): Promise<boolean> {
+/** @returns how many rows were removed */
+async function removePortion(prune: (limit: number) => Awaitable<number>, atOnce: number): Promise<number> {
   const budget = new TimeBudget();
-  const batchSize = batchSizes[kind];
-  for (;;) {
-    const removed = await tx[kind].prune(beforeMs, batchSize);
-    if (removed < batchSize) return true;
-    if (budget.isSpentWith(removed)) return false;
+  for (let total = 0; ; ) {
+    const removed = await prune(atOnce);
+    total += removed;
+    if (removed < atOnce || budget.isSpentWith(removed)) return total;
   }
 }

@@ -60,9 +60,14 @@ export interface Storage {
    * @param accountId for whom it would be; without it, for all that waits
    */
   writeWaitMs(accountId?: string): number;
+  /** How many rows are removed at once of what is old. */
+  readonly pruneSizes: Readonly<Record<Pruned, number>>;
   /** Completes the waiting writes, then closes the files. */
   close(): Promise<void>;
 }
+
+/** What is removed when it is old. */
+export type Pruned = 'deliveries' | 'events' | 'idempotencyRecords' | 'apiKeys' | 'signIns';
 
 /** What a commit of this process touched. */
 export interface Touched {
@@ -161,7 +166,7 @@ export interface ApiKeyWrites {
   removeEnded(accountId: string, nowMs: number, options: { kept: number; limit: number }): Awaitable<void>;
   /**
    * Removes the keys of any account that expired first, before a time, and were not revoked.
-   * @returns the number removed; fewer than `limit` when none are left
+   * @returns the number removed; none when none are left but those that others are removing
    */
   prune(beforeMs: number, limit: number): Awaitable<number>;
 }
@@ -178,7 +183,7 @@ export interface SignInWrites {
   removeOldest(accountId: string, keyId: string, kept: number): Awaitable<void>;
   /**
    * Removes those that expired first, before a time.
-   * @returns the number removed; fewer than `limit` when none are left
+   * @returns the number removed; none when none are left but those that others are removing
    */
   prune(beforeMs: number, limit: number): Awaitable<number>;
 }
@@ -344,7 +349,7 @@ export interface EventWrites {
   append(accountId: string, events: readonly NewEvent[]): Awaitable<number>;
   /**
    * Removes the oldest events of any account from before a time.
-   * @returns the number removed; fewer than `limit` when none are left
+   * @returns the number removed; none when none are left but those that others are removing
    */
   prune(beforeMs: number, limit: number): Awaitable<number>;
 }
@@ -410,6 +415,8 @@ export interface DeliveryReads {
    * @param countedTo counting stops here, to bound the cost
    */
   backlog(nowMs: number, countedTo: number): Awaitable<DeliveryBacklog>;
+  /** Whether any account has deliveries created before a time, if only such as a process is removing at the moment. */
+  hasBefore(beforeMs: number): Awaitable<boolean>;
 }
 
 export interface DeliveryBacklog {
@@ -476,7 +483,7 @@ export interface DeliveryWrites {
   insertAttempt(deliveryId: string, number: number, attempt: Attempt): Awaitable<void>;
   /**
    * Removes the oldest deliveries created before a time, and removed webhooks with theirs.
-   * @returns the number removed, of both; fewer than `limit` when none are left
+   * @returns the number removed, of both; none when none are left but those that others are removing
    */
   prune(beforeMs: number, limit: number): Awaitable<number>;
 }
@@ -513,7 +520,7 @@ export interface IdempotencyRecordWrites {
   put(accountId: string, key: string, kept: IdempotencyRecord): Awaitable<void>;
   /**
    * Removes the oldest results of any account from before a time.
-   * @returns the number removed; fewer than `limit` when none are left
+   * @returns the number removed; none when none are left but those that others are removing
    */
   prune(beforeMs: number, limit: number): Awaitable<number>;
 }

@@ -2,6 +2,7 @@ import postgres from 'postgres';
 import { describe, expect, onTestFinished } from 'vitest';
 import type { StoredConversation } from '../../src/domain/conversation-record.ts';
 import { DomainError } from '../../src/domain/errors.ts';
+import { removeOld } from '../../src/domain/retention.ts';
 import type { Storage, Transaction } from '../../src/domain/storage-port.ts';
 import { systemClock } from '../../src/server/clock.ts';
 import { connect, Pool } from '../../src/storage/postgres/connections.ts';
@@ -1183,7 +1184,7 @@ describe('what is old', () => {
         await tx.events.prune(laterMs, 10);
         await work(tx);
       });
-    return { client: clientOf(url), left, remove, close: () => storage.close() };
+    return { url, storage, laterMs, client: clientOf(url), left, remove, close: () => storage.close() };
   }
 
   test('is removed without a look at all that is there, also where one account has it all', async () => {
@@ -1200,6 +1201,39 @@ describe('what is old', () => {
       ['deliveries', 0],
       ['events', 0],
     ]);
+  });
+
+  test('is removed by two nodes together, and no event before its delivery', async () => {
+    const { url, storage, laterMs, left } = await openScene(30);
+    const other = await opened(url);
+    let removal = Promise.resolve();
+    await storage.write(async (tx) => {
+      await tx.deliveries.prune(laterMs, 10);
+      removal = removeOld(other, laterMs, 0);
+      await untilWaiting(url, removal);
+    });
+    await removal;
+    expect(await left()).toEqual([0, 0]);
+    await removeOld(storage, laterMs, 0);
+    expect(await left()).toEqual([0, 30]);
+  });
+
+  test('is removed many rows at a time, since each time takes a way to the database and back', async () => {
+    const { url, laterMs, left } = await openScene(200);
+    const kept = { fingerprint: sampleHash(), result: 'old', conversationId: null, createdAtMs: startMs };
+    let removals = 0;
+    const onStatement = (text: string): void => {
+      if (text.startsWith('DELETE')) removals++;
+    };
+    const storage = await opened(url, { onStatement });
+    const { id: accountId } = await storedAccount(storage);
+    await storage.write(async (tx) => {
+      for (let count = 0; count < 200; count++) await tx.idempotencyRecords.put(accountId, `key ${count}`, kept);
+    }, accountId);
+    await removeOld(storage, laterMs + 86_400_000, 86_400_000);
+    expect(await left()).toEqual([0, 200]);
+    expect((await clientOf(url)`SELECT FROM kept_results`).length).toBe(0);
+    expect(removals).toBeLessThan(40);
   });
 
   /** Replaces something old, and has another node remove what is old before that is committed. */

@@ -318,6 +318,7 @@ const reads: Calls<Reads> = {
     // Both look at all webhooks that are enabled: see below.
     due: () => {},
     backlog: () => {},
+    hasBefore: (deliveries) => deliveries.hasBefore(startMs),
   },
   documents: {
     text: (documents) => documents.text(account.id, 'a'),

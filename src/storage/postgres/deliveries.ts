@@ -18,7 +18,7 @@ import { type ReceiverRow, toReceiver, webhookColumns } from '../rows/webhooks.t
 import { isBeingErased } from './erasure.ts';
 import { eventColumns } from './events.ts';
 import { readRanges } from './ranges.ts';
-import { arrayOf, assignedRows, columnsOf, insertRows, type Statements } from './statements.ts';
+import { arrayOf, assignedRows, columnsOf, deleteFirst, insertRows, type Statements } from './statements.ts';
 import type { deliveries } from './tables.ts';
 
 type OwnRow = DeliveryRow & Pick<typeof deliveries.$inferSelect, 'webhookId'>;
@@ -77,8 +77,10 @@ export function deliveryReads(db: Statements, { locks = false } = {}): DeliveryR
         AND attempts.number BETWEEN range.first AND range.last
       ORDER BY range.at, attempts.number`,
   );
+  const anyBefore = db.prepare('SELECT 1 FROM deliveries WHERE id < :beforeId LIMIT 1');
   return {
     ...backlogReads(db),
+    hasBefore: async (beforeMs) => (await anyBefore.get({ beforeId: lowestIdAt('delivery', beforeMs) })) !== undefined,
     find: async (accountId, id) => ifFound(await find.get({ accountId, id }), toDeliveryOfWebhook),
     findMany: async (accountId, ids) =>
       alignToIds(ids, (await findMany.all({ accountId, ids: arrayOf(ids) })).map(toDeliveryOfWebhook)),
@@ -307,18 +309,14 @@ function claims(db: Statements): Pick<DeliveryWrites, 'claim' | 'release'> {
 function pruning(db: Statements): Pick<DeliveryWrites, 'prune'> {
   const removeOldest = db.prepare<{ id: string }>(
     `DELETE FROM deliveries WHERE id = ANY(ARRAY(SELECT id FROM deliveries
-      WHERE id >= :from AND id < :beforeId ORDER BY id LIMIT :limit)) RETURNING id`,
+      WHERE id >= :from AND id < :beforeId ORDER BY id LIMIT :limit FOR UPDATE SKIP LOCKED)) RETURNING id`,
   );
   /** Where the search for the oldest begins: until a vacuum, the index has all before it that was removed. */
   let from = '';
   const removedWebhook = db.prepare<{ accountId: string; id: string }>(
-    'SELECT account_id, id FROM webhooks WHERE removed LIMIT 1',
+    'SELECT account_id, id FROM webhooks WHERE removed LIMIT 1 FOR UPDATE SKIP LOCKED',
   );
-  const removeOfWebhook = db.prepare(
-    `DELETE FROM deliveries WHERE account_id = :accountId AND id IN
-      (SELECT id FROM deliveries WHERE account_id = :accountId AND webhook_id = :webhookId LIMIT :limit)`,
-  );
-  // That none was removed may be because another node has removed the same one.
+  const removeOfWebhook = db.prepare(deleteFirst('deliveries', 'account_id = :accountId AND webhook_id = :webhookId'));
   const removeWebhook = db.prepare(
     `DELETE FROM webhooks WHERE account_id = :accountId AND id = :webhookId AND NOT EXISTS
       (SELECT 1 FROM deliveries WHERE account_id = :accountId AND webhook_id = :webhookId)`,
@@ -326,12 +324,11 @@ function pruning(db: Statements): Pick<DeliveryWrites, 'prune'> {
   /** Deletes deliveries of removed webhooks, and each of those webhooks after its last delivery: so many of both. */
   const removeOrphans = async (limit: number): Promise<number> => {
     let removed = 0;
-    while (removed < limit) {
+    for (let count = 1; removed < limit && count > 0; removed += count) {
       const webhook = await removedWebhook.get();
       if (webhook === undefined) break;
       const key = { accountId: webhook.accountId, webhookId: webhook.id };
-      removed += await removeOfWebhook.run({ ...key, limit: limit - removed });
-      if (removed < limit) removed += await removeWebhook.run(key);
+      count = (await removeOfWebhook.run({ ...key, limit: limit - removed })) || (await removeWebhook.run(key));
     }
     return removed;
   };

@@ -24,6 +24,9 @@ import { webhookReads, webhookWrites } from './webhooks.ts';
 import { scoped, type WorkScope } from './work-scope.ts';
 import { Writer, type WriterOptions, type Writing } from './writer.ts';
 
+/** Many, since each time is a way to the database and back; of deliveries fewer, which are removed with their responses. */
+const pruneSizes = { deliveries: 32, events: 128, idempotencyRecords: 128, apiKeys: 128, signIns: 128 };
+
 export interface PostgresStorage extends Storage {
   readonly migrations: MigrationReport;
   /** Who may read it, PostgreSQL decides. */
@@ -68,6 +71,7 @@ export async function openPostgresStorage(url: string, given: PostgresOptions): 
       return writer.waiting;
     },
     writeWaitMs: (accountId) => writer.waitMs(accountId),
+    pruneSizes,
     async close() {
       await writer.close();
       await watch.close();

@@ -84,6 +84,7 @@ export function deliveryReads(db: Statements): DeliveryReads {
         AND attempts.delivery_key = deliveries.key
         AND attempts.number BETWEEN range.value ->> 1 AND range.value ->> 2`,
   );
+  const anyBefore = db.prepare('SELECT 1 FROM deliveries WHERE id < :beforeId LIMIT 1');
   const attemptReader = (accountId: string): RangeReader<AttemptRange, NumberedAttempt, Attempt> => ({
     rows(asked, areFew) {
       const ranges = jsonList(asked.map(({ deliveryId, from, to }) => [deliveryId, from, to]));
@@ -95,6 +96,7 @@ export function deliveryReads(db: Statements): DeliveryReads {
   });
   return {
     ...backlogReads(db),
+    hasBefore: (beforeMs) => anyBefore.get({ beforeId: lowestIdAt('delivery', beforeMs) }) !== undefined,
     find: (accountId, id) => ifFound(find.get({ accountId, id }), toDeliveryOfWebhook),
     findMany: (accountId, ids) =>
       alignToIds(ids, findMany.all({ accountId, ids: jsonList(ids) }).map(toDeliveryOfWebhook)),

@@ -35,6 +35,9 @@ import { scoped, type WorkScope } from './transaction-scope.ts';
 import { webhookReads, webhookWrites } from './webhooks.ts';
 import { Writer, type WriterOptions } from './writer.ts';
 
+/** Few, since the event loop waits for them: a delivery is removed with its responses, and a result can be large, too. */
+const pruneSizes = { deliveries: 1, events: 32, idempotencyRecords: 1, apiKeys: 32, signIns: 32 };
+
 export interface SqliteStorage extends Storage {
   readonly migrations: MigrationReport;
   /** Whether every user of the machine could read the file until it was opened now. */
@@ -84,6 +87,7 @@ export function openSqliteStorage(file: string, options: SqliteOptions = {}): Sq
       return writer.waiting;
     },
     writeWaitMs: (accountId) => writer.waitMs(accountId),
+    pruneSizes,
     async close() {
       await writer.close();
       await checkpointer.close();

@@ -561,8 +561,11 @@ export function webhooksContract(open: () => Promise<OpenedStorage>): void {
         }
       });
       const prune = (beforeMs: number) => storage.write(async (tx) => tx.deliveries.prune(beforeMs, 10));
+      const areThere = (beforeMs: number) => storage.read.deliveries.hasBefore(beforeMs);
+      expect([await areThere(startMs), await areThere(startMs + 1)]).toEqual([false, true]);
       expect(await prune(startMs)).toBe(0);
       expect(await prune(startMs + 1)).toBe(1);
+      expect([await areThere(startMs + 1), await areThere(startMs + 2)]).toEqual([false, true]);
       const ranges = [old, young].map(({ id }) => ({ deliveryId: id, from: 1, to: 9 }));
       const [ofOld, ofYoung] = await storage.read.deliveries.attempts(accountId, ranges);
       expect([ofOld?.length, ofYoung?.length]).toEqual([0, 1]);

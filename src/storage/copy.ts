@@ -15,7 +15,7 @@ export type Place = readonly (string | number)[];
 export interface CopyState {
   /** The epoch of the source. */
   readonly source: string;
-  /** How much later the minutes of the limiter are in the copy, whose clock may be ahead. */
+  /** How much later the minutes of the limiter are in the copy, whose clock may be another. */
   readonly minutesLater: number;
   readonly table: CopiedTable['name'];
   /** Rows of this table up to here are copied; null for none. */
@@ -50,6 +50,8 @@ export interface CopyTarget extends CopySide {
   begin(state: CopyState): Promise<void>;
   /** Writes rows, and how far the copy has come with them, in one transaction. */
   write(table: CopiedTable, rows: readonly Row[], state: CopyState): Promise<void>;
+  /** How far the limiter's clock is ahead of the source's, once the copy is finished. */
+  aheadMs(source: Facts): Promise<number>;
   /** Takes over the facts, and lets it be used. */
   finish(facts: Facts): Promise<void>;
 }
@@ -120,11 +122,11 @@ export async function copy(
   return { continued: unfinished !== undefined, accounts: tables['accounts'] ?? 0, rows, tables };
 }
 
-async function beginning({ epoch, clockMs }: Facts, target: CopyTarget): Promise<CopyState> {
-  const aheadMs = (await target.facts()).clockMs - clockMs;
+async function beginning(source: Facts, target: CopyTarget): Promise<CopyState> {
+  const aheadMs = await target.aheadMs(source);
   // What was spent must not leave the window too early. Clocks that differ by less are one, read at two moments.
-  const minutesLater = aheadMs < 1_000 ? 0 : Math.ceil(aheadMs / minuteMs);
-  return { source: epoch, minutesLater, table: 'accounts', after: null, rows: 0 };
+  const minutesLater = Math.abs(aheadMs) < 1_000 ? 0 : Math.ceil(aheadMs / minuteMs);
+  return { source: source.epoch, minutesLater, table: 'accounts', after: null, rows: 0 };
 }
 
 async function readFrom(side: CopySide, table: CopiedTable, after: Place | null, minutesLater = 0) {

@@ -317,6 +317,36 @@ describe('the limiter’s clock', () => {
     const clock = new SteadyClock(systemClock).goOnFrom((await again.read.rateWindows.clock()) ?? undefined);
     expect(clock.atMs).toBeGreaterThanOrEqual(atMs);
   });
+
+  test.each([
+    ['behind', 'a file', 'file', -2.51 * hourMs],
+    ['ahead', 'a file', 'file', 2.51 * hourMs],
+    ['behind', 'PostgreSQL', 'postgres', -2.51 * hourMs],
+    ['ahead', 'PostgreSQL', 'postgres', 2.51 * hourMs],
+  ] as const)('of a file that is %s lets what was spent leave the window in time in %s', async (_, __, to, byMs) => {
+    const [file, target] = [await emptyDatabase('file'), await emptyDatabase(to)];
+    const { account } = await fill(file);
+    const source = sqlite(file);
+    const [wallMs, uptimeMs] = [systemClock.now(), systemClock.uptimeMs()];
+    source
+      .prepare('INSERT INTO rate_clock VALUES (1, ?, ?, ?, ?)')
+      .run(wallMs + byMs, wallMs, uptimeMs, systemClock.boot);
+    const spentIn = minuteOf(wallMs + byMs);
+    source.prepare('INSERT INTO rate_windows (account_id, minute, count) VALUES (?, ?, 70)').run(account.id, spentIn);
+    source.close();
+    await copied(file, target);
+    const storage = await storageOf(target);
+    onTestFinished(() => storage.close());
+    const [window] = await storage.read.rateWindows.since(account.id, 0);
+    const kept = await storage.read.rateWindows.clock();
+    const nowMs = systemClock.now();
+    const { atMs } = new SteadyClock(systemClock).goOnFrom(kept);
+    const minutesAgo = minuteOf(nowMs + byMs) - spentIn;
+    expect(minuteOf(atMs) - (window?.minute ?? 0)).toBeLessThanOrEqual(minutesAgo);
+    expect(minuteOf(atMs) - (window?.minute ?? 0)).toBeGreaterThanOrEqual(minutesAgo - 1);
+    // That of PostgreSQL would stand still where it is ahead of the database's.
+    if (to === 'postgres') expect(kept?.atMs).toBeLessThan(nowMs + 1_000);
+  });
 });
 
 const production = { NODE_ENV: 'production', WEBHOOK_ALLOW_HTTP: 'true', WEBHOOK_ALLOW_PRIVATE_NETWORKS: 'true' };

@@ -243,14 +243,18 @@ class PostgresTarget extends PostgresSide implements CopyTarget {
     return await super.read(table, after, limit);
   }
 
-  async finish({ epoch, clockMs, meta }: Facts): Promise<void> {
+  /** Its clock stays the database's, by which it goes: one that was set to a later time would stand still until then. */
+  async aheadMs(source: Facts): Promise<number> {
+    return (await this.facts()).clockMs - source.clockMs;
+  }
+
+  async finish({ epoch, meta }: Facts): Promise<void> {
     await this.client.begin(async (client) => {
       for (const [name, value] of Object.entries(meta)) {
         await client`INSERT INTO meta VALUES (${name}, ${value}) ON CONFLICT (name) DO UPDATE SET value = excluded.value`;
       }
       const [own] = await client.unsafe<[EpochRow]>(selectEpoch);
       await client`INSERT INTO meta VALUES ('copied_epoch', ${`${ownEpochOf(own)} ${epoch}`})`;
-      await client`UPDATE rate_clock SET at = greatest(at, ${Math.floor(clockMs)})`;
       await client`DELETE FROM meta WHERE name = ${copyStateName}`;
       await client`DELETE FROM __drizzle_migrations WHERE created_at = ${unfinishedCopy}`;
     });

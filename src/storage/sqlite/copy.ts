@@ -292,6 +292,11 @@ class SqliteTarget extends SqliteSide implements CopyTarget {
     });
   }
 
+  /** Its clock goes on from the source's. */
+  async aheadMs(): Promise<number> {
+    return 0;
+  }
+
   async finish({ epoch, clockMs, meta }: Facts): Promise<void> {
     const put = this.connection.prepare('INSERT OR REPLACE INTO meta VALUES (?, ?)');
     const setClock = this.connection.prepare(putClock);

@@ -166,9 +166,9 @@ export class Client {
           hasRenewed = true;
           waitMs = 0;
         } else if (mayPass(answer)) {
-          // Nothing was done, unless a proxy has answered.
-          const isOurs = answer.requestId !== undefined;
-          if (isOurs || isSafe) waitMs = backOffMs(failures, answer.retryAfterSeconds);
+          // Nothing was done, unless a proxy has answered, or the service says that it may have been.
+          const isUndone = answer.requestId && !answer.outcomeUnknown;
+          if (isUndone || isSafe) waitMs = backOffMs(failures, answer.retryAfterSeconds);
         }
       } catch (error) {
         failure = error;

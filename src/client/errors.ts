@@ -16,6 +16,8 @@ export interface ServiceErrorFacts {
   /** After so many seconds the same request can succeed. */
   readonly retryAfterSeconds?: number | undefined;
   readonly errors?: readonly FieldFault[] | undefined;
+  /** With `UNAVAILABLE`: whether the change may have been made. */
+  readonly outcomeUnknown?: true | undefined;
   /** With `CURSOR_EXPIRED`: the oldest cursor from which the log can be followed. */
   readonly oldestCursor?: string | undefined;
   /** Of an event that could not be delivered over a socket, for what was asked of it: follow after it. */
@@ -29,6 +31,7 @@ export class ServiceError extends Error implements ServiceErrorFacts {
   readonly status: number | undefined;
   readonly requestId: string | undefined;
   readonly retryAfterSeconds: number | undefined;
+  readonly outcomeUnknown: true | undefined;
   readonly errors: readonly FieldFault[];
   readonly oldestCursor: string | undefined;
   readonly cursor: string | undefined;
@@ -39,6 +42,7 @@ export class ServiceError extends Error implements ServiceErrorFacts {
     this.status = facts.status;
     this.requestId = facts.requestId;
     this.retryAfterSeconds = facts.retryAfterSeconds;
+    this.outcomeUnknown = facts.outcomeUnknown;
     this.errors = facts.errors ?? [];
     this.oldestCursor = facts.oldestCursor;
     this.cursor = facts.cursor;

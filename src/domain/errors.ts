@@ -91,7 +91,7 @@ export const errorCodes = {
   UNAVAILABLE: {
     status: 503,
     title: 'Unavailable',
-    when: 'The storage is busy or cannot be written, or the service is overloaded or stopping; try again after `Retry-After`.',
+    when: 'The storage is busy or cannot be written, or the service is overloaded or stopping; try again after `Retry-After`. With `outcomeUnknown`, the change may have been made.',
   },
 } as const satisfies Record<string, { status: number; title: string; when: string }>;
 
@@ -156,6 +156,8 @@ interface ErrorFacts {
   readonly allow?: readonly string[];
   /** Whether it is UNAVAILABLE only for want of time, which is no fault to look into. */
   readonly isOverload?: boolean;
+  /** For `UNAVAILABLE`: whether the change may have been made, and may not. */
+  readonly outcomeUnknown?: true;
   /** Overrides the code's HTTP status, where HTTP has a more specific one. */
   readonly status?: number;
   /** Logged, and never shown to the caller. */

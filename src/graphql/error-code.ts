@@ -14,6 +14,7 @@ interface ErrorExtensions {
   cursor?: string; // of an event that could not be delivered: continue after it
   retryAfterSeconds?: number; // if waiting helps
   limit?: 'account' | 'share'; // RATE_LIMITED: what is used up
+  outcomeUnknown?: true; // UNAVAILABLE: the change may have been made
 }
 \`\`\`
 

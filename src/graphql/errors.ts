@@ -52,7 +52,7 @@ interface PresentOptions {
 export function presentError(error: GraphQLError, options: PresentOptions): GraphQLError {
   const known = inArguments(domainErrorOf(error, options.requestFailed), error);
   if (isTrouble(known)) options.onTrouble(known);
-  const { faults, oldestCursor, cursor, retryAfterSeconds, limit } = known.facts;
+  const { faults, oldestCursor, cursor, retryAfterSeconds, limit, outcomeUnknown } = known.facts;
   const http = options.requestFailed ? httpOf(known, error) : undefined;
   return new GraphQLError(worded(known.detail, spell), {
     nodes: error.nodes,
@@ -69,6 +69,7 @@ export function presentError(error: GraphQLError, options: PresentOptions): Grap
       ...(cursor === undefined ? {} : { cursor }),
       ...(retryAfterSeconds === undefined ? {} : { retryAfterSeconds }),
       ...(limit === undefined ? {} : { limit }),
+      ...(outcomeUnknown === undefined ? {} : { outcomeUnknown }),
       ...(http === undefined ? {} : { http }),
     },
   });

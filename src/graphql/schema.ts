@@ -22,7 +22,7 @@ import './trusted-documents.ts';
 
 const opening = `Conversations, messages and events for client programs. Every request needs a credential: \`Authorization: Bearer …\`.
 
-The \`extensions\` of an error contain its \`code\`, a value of \`ErrorCode\`, and the \`requestId\`; for \`VALIDATION_FAILED\` also the faults, at most 100, as \`errors\`, each with a \`pointer\` into the arguments of the field (\`/input/content\`, \`/first\`) and a \`detail\`; for \`CURSOR_EXPIRED\` the \`oldestCursor\` that can be used; and \`retryAfterSeconds\` if waiting helps; for \`RATE_LIMITED\` the \`limit\` that is reached, \`account\` or \`share\`. A field lists the codes that are specific to it; the others can occur with any request.`;
+The \`extensions\` of an error contain its \`code\`, a value of \`ErrorCode\`, and the \`requestId\`; for \`VALIDATION_FAILED\` also the faults, at most 100, as \`errors\`, each with a \`pointer\` into the arguments of the field (\`/input/content\`, \`/first\`) and a \`detail\`; for \`CURSOR_EXPIRED\` the \`oldestCursor\` that can be used; and \`retryAfterSeconds\` if waiting helps; for \`RATE_LIMITED\` the \`limit\` that is reached, \`account\` or \`share\`; for \`UNAVAILABLE\` \`outcomeUnknown\`, which is \`true\`, if the change may have been made. A field lists the codes that are specific to it; the others can occur with any request.`;
 
 /** What a field shows of its operation. */
 type Described = Pick<Operation, 'name' | 'errors' | 'deprecated'>;

@@ -24,6 +24,12 @@ export const problemShape = z
       .describe(
         'For `RATE_LIMITED`: the account’s requests are used up, or the share of them that a bound token may spend.',
       ),
+    outcomeUnknown: z
+      .literal(true)
+      .optional()
+      .describe(
+        'For `UNAVAILABLE`: the change may have been made. Repeat it only under its `Idempotency-Key`, or look first.',
+      ),
     errors: z
       .array(
         z.object({
@@ -78,6 +84,7 @@ export function problemOf(
     requestId,
     ...(error.facts.oldestCursor === undefined ? {} : { oldestCursor: error.facts.oldestCursor }),
     ...(error.facts.limit === undefined ? {} : { limit: error.facts.limit }),
+    ...(error.facts.outcomeUnknown === undefined ? {} : { outcomeUnknown: error.facts.outcomeUnknown }),
     ...(faults === undefined
       ? {}
       : {

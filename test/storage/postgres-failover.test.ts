@@ -1,9 +1,10 @@
 import { expect, onTestFinished } from 'vitest';
+import { Client } from '../../src/client/index.ts';
 import { serve } from '../cli/program.ts';
 import { clientOf, type Json } from '../support/client.ts';
 import { longTest } from '../support/effort.ts';
 import { readLog } from '../support/log.ts';
-import { PostgresServer } from '../support/postgres.ts';
+import { PostgresServer, postgresServer } from '../support/postgres.ts';
 import { startTestServer } from '../support/server.ts';
 import { SseReader } from '../support/sse.ts';
 import { TcpRelay } from '../support/tcp-relay.ts';
@@ -107,5 +108,50 @@ longTest(
     next.close();
     node.signal('SIGTERM');
     expect((await node.ended).code).toBe(0);
+  },
+);
+
+const { database } = postgresServer();
+
+longTest(
+  'when the answer to a commit is lost, every API says that it may have been done, and the client does it once',
+  { timeout: 60_000 },
+  async () => {
+    const url = await database();
+    const relay = await TcpRelay.open(url);
+    const server = await startTestServer({ config: { postgres: { url: relay.through(url), directUrl: undefined } } });
+    onTestFinished(() => server.close());
+    const account = await server.account();
+    const { rest, graphql } = account;
+    const create = () => rest('POST', '/conversations', { body: {} });
+    expect((await create()).status).toBe(201);
+
+    const cutAtCommit = async <Answer>(send: () => Promise<Answer>): Promise<Answer> => {
+      const cut = relay.cutAtAnswer('COMMIT');
+      const answer = await send();
+      await cut;
+      await eventually(create, ({ status }) => status === 201);
+      return answer;
+    };
+    const { status, body } = await cutAtCommit(create);
+    expect({ status, body }).toMatchObject({ status: 503, body: { code: 'UNAVAILABLE', outcomeUnknown: true } });
+    const { errors } = await cutAtCommit(() =>
+      graphql('mutation { createApiKey(input: { name: "A", scopes: [EVENTS_READ] }) { apiKey { id } } }'),
+    );
+    expect(errors).toMatchObject([{ extensions: { code: 'UNAVAILABLE', outcomeUnknown: true, retryAfterSeconds: 1 } }]);
+    const client = new Client({ url: server.url, credential: account.secret });
+    const called = await cutAtCommit(() =>
+      client.call('createApiKey', { name: 'B', scopes: ['events:read'] }).catch((error: unknown) => error),
+    );
+    expect(called).toMatchObject({ code: 'UNAVAILABLE', outcomeUnknown: true });
+    const { data } = await client.call('listApiKeys');
+    expect(data.map(({ name }) => name).toSorted()).toEqual(['A', 'B', 'first key']);
+
+    relay.remove(url);
+    relay.cut();
+    const before = await create();
+    expect(before.body).toMatchObject({ code: 'UNAVAILABLE' });
+    expect(before.body).not.toHaveProperty('outcomeUnknown');
+    relay.add(url);
   },
 );

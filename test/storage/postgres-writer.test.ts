@@ -573,9 +573,30 @@ describe('a work', () => {
       await tx.conversations.count(accountId, {});
     }, accountId);
     await expect(lost).rejects.toMatchObject(unavailable);
+    await expect(lost).rejects.not.toHaveProperty('facts.outcomeUnknown');
     expect(await storage.read.conversations.count(accountId, {})).toBe(0);
     await storage.write(async (tx) => tx.conversations.insert(accountId, sampleConversation()), accountId);
     expect(await storage.read.conversations.count(accountId, {})).toBe(1);
+  });
+
+  test('whose commit is not answered says that it may have been done, as does each that shares its transaction', async () => {
+    const url = await database();
+    const relay = await TcpRelay.open(url);
+    const storage = await opened(relay.through(url), { maxSessions: 1 });
+    const [one, two] = [await storedAccount(storage), await storedAccount(storage)];
+    const client = clientOf(url);
+    const insert = (accountId: string, conversation = sampleConversation()) =>
+      storage.write(async (tx) => tx.conversations.insert(accountId, conversation), accountId, [conversation.id]);
+    const inDoubt = { status: 'rejected', reason: { code: 'UNAVAILABLE', facts: { outcomeUnknown: true } } };
+    for (const accounts of [[one], [one, one, one], [one, two, one]]) {
+      await client`DELETE FROM conversations`;
+      const cut = relay.cutAtAnswer('COMMIT');
+      const lost = await Promise.allSettled(accounts.map(({ id }) => insert(id)));
+      await cut;
+      expect(lost).toMatchObject(accounts.map(() => inDoubt));
+      expect((await client`SELECT FROM conversations`).length).toBe(accounts.length);
+      await insert(one.id);
+    }
   });
 
   test('for which something was prepared that has become useless is repeated, and so are those beside it', async () => {

@@ -1,4 +1,5 @@
-import { unavailable } from '../errors.ts';
+import postgres from 'postgres';
+import { inDoubt, unavailable } from '../errors.ts';
 import { Touches } from '../touches.ts';
 import {
   type Answer,
@@ -9,7 +10,7 @@ import {
   type RowValue,
   timeoutsOf,
 } from './connections.ts';
-import { isInFailed } from './errors.ts';
+import { isDisconnection, isInFailed } from './errors.ts';
 import { explainNewer, isNotNewer } from './migrate.ts';
 import { arrayOf } from './statements.ts';
 
@@ -147,6 +148,10 @@ export class Session implements Queries {
       const { command } = await this.#tell('COMMIT');
       if (this.#failure !== undefined) throw this.#failure;
       if (command !== 'COMMIT') throw new Error(`The transaction was ended by ${command}`);
+    } catch (error) {
+      // Where a statement before it was refused, so was the commit.
+      const isRefused = this.#failure instanceof postgres.PostgresError;
+      throw isDisconnection(error) && !isRefused ? inDoubt(error) : error;
     } finally {
       this.#isOpen = false;
     }

@@ -409,7 +409,7 @@ export class Writer<Tx> {
     try {
       await session.commit();
     } catch (error) {
-      if (session.failure !== undefined) return await this.#undo(writing, done);
+      if (session.failure !== undefined) return await this.#undo(writing, done, error);
       await session.rollback();
       for (const { job } of done) job.reject(failureOf(error));
       return done.length;
@@ -422,9 +422,10 @@ export class Writer<Tx> {
   /**
    * Rolls a group back. What one of its works may be to blame for is found by repeating each alone, or each account alone if
    * several shared it.
+   * @param reason why it cannot be committed, or that nobody knows whether it was
    * @returns how many jobs are done
    */
-  async #undo(writing: Writing<Tx>, done: readonly Done<Tx>[]): Promise<number> {
+  async #undo(writing: Writing<Tx>, done: readonly Done<Tx>[], reason = writing.session.failure): Promise<number> {
     const { failure } = writing.session;
     await writing.session.rollback();
     // Not the fault of a work: the connection, a timeout, or a database that another version has taken over.
@@ -436,7 +437,7 @@ export class Writer<Tx> {
       return 0;
     }
     for (const { job, outcome } of done) {
-      if (isUnavailable) job.reject(failureOf(failure));
+      if (isUnavailable) job.reject(failureOf(reason));
       else if (done.length === 1 && failure === undefined) settle(job, outcome);
       else await this.#runAlone(writing, job);
     }

@@ -3,7 +3,7 @@ import { cursorExpired, eventCursor, type LogPosition } from '../domain/event-cu
 import { type EventFilter, LogEvent } from '../domain/events.ts';
 import type { EventFollower } from '../domain/ports.ts';
 import type { Storage } from '../domain/storage-port.ts';
-import type { HeldMemory } from '../runtime/held-memory.ts';
+import type { HeldMemory, Owner } from '../runtime/held-memory.ts';
 import { scheduler } from '../runtime/scheduler.ts';
 import { batchSize, bytesOf, firstBatch, type Tail, type Wakeable } from './tail.ts';
 
@@ -183,15 +183,19 @@ export class Follower implements EventFollower, Wakeable, AsyncIterableIterator<
     return batch.events;
   }
 
+  get #owner(): Owner {
+    return { name: this.#options.accountId };
+  }
+
   #hold(held: Batch): void {
     this.position = held.scannedTo;
-    if (held.events.length > 0 && this.#sources.held.add(this.#options.accountId, held.bytes)) this.#held = held;
+    if (held.events.length > 0 && this.#sources.held.add(this.#owner, held.bytes)) this.#held = held;
   }
 
   #release(): Batch | undefined {
     const held = this.#held;
     this.#held = undefined;
-    if (held !== undefined) this.#sources.held.remove(this.#options.accountId, held.bytes);
+    if (held !== undefined) this.#sources.held.remove(this.#owner, held.bytes);
     return held;
   }
 

@@ -99,7 +99,7 @@ export class RequestContext implements AdmissionContext {
   get memory(): RequestMemory {
     if (this.caller === undefined) throw new Error('Parameters are read before their request was admitted');
     if (this.#memory === undefined) {
-      this.#memory = new RequestMemory(this.caller.account.id);
+      this.#memory = new RequestMemory(this.caller);
       this.res.once('close', () => this.forgetParameters()); // also if it cannot be answered
     }
     return this.#memory;

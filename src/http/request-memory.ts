@@ -1,4 +1,5 @@
-import { HeldMemory } from '../runtime/held-memory.ts';
+import { type Holder, memoryOwner } from '../access/memory-owner.ts';
+import { HeldMemory, type Owner } from '../runtime/held-memory.ts';
 import { noRoom } from './no-room.ts';
 
 /** Bytes of one request that are not counted: an ordinary one never waits for large ones, nor is refused for them. */
@@ -17,19 +18,21 @@ export function parsedBytes(textBytes: number, values: number): number {
  */
 const held = new HeldMemory({ ofOne: 32 * 1024 * 1024, ofAll: 64 * 1024 * 1024 });
 
-/** The memory of the parameters of one request, counted for its account. */
+/** The memory of the parameters of one request, counted for its caller. */
 export class RequestMemory {
   readonly accountId: string;
+  readonly #owner: Owner;
   #bytes = 0;
 
-  constructor(accountId: string) {
-    this.accountId = accountId;
+  constructor(caller: Holder) {
+    this.accountId = caller.account.id;
+    this.#owner = memoryOwner(caller);
   }
 
   /** @throws UNAVAILABLE */
   growTo(bytes: number): void {
     if (bytes <= ordinaryBytes) return;
-    if (!held.add(this.accountId, bytes - this.#bytes)) {
+    if (!held.add(this.#owner, bytes - this.#bytes)) {
       throw noRoom('Too many large requests are under way at once; send this one again.');
     }
     this.#bytes = bytes;
@@ -44,7 +47,7 @@ export class RequestMemory {
   }
 
   release(): void {
-    if (this.#bytes > 0) held.remove(this.accountId, this.#bytes);
+    if (this.#bytes > 0) held.remove(this.#owner, this.#bytes);
     this.#bytes = 0;
   }
 }

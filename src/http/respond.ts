@@ -79,16 +79,16 @@ export class Responder {
     if (res.destroyed) return;
     res.writeHead(status, headers);
     if (body === undefined || method === 'HEAD') res.end();
-    else if (!isWhole) await stream(res, body, () => this.#unsent.note(req.socket, caller?.account.id));
+    else if (!isWhole) await stream(res, body, () => this.#unsent.note(req.socket, caller));
     else if (typeof body !== 'string') res.end(body);
     else if (length > longBytes) res.end(Buffer.from(body));
     else res.end(body, length === body.length ? 'latin1' : 'utf8'); // ASCII needs no encoding
-    this.#unsent.note(req.socket, caller?.account.id);
+    this.#unsent.note(req.socket, caller);
   }
 
   /** For responses that Yoga writes: notes the connection once they are written. */
   noteSoon({ req, caller }: RequestContext): void {
-    setImmediate(() => this.#unsent.note(req.socket, caller?.account.id));
+    setImmediate(() => this.#unsent.note(req.socket, caller));
   }
 
   /** Counts and logs a request, and adds the common headers to its response. */

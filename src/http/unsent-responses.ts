@@ -1,9 +1,13 @@
 import type { Duplex } from 'node:stream';
 import type { Logger } from 'pino';
+import { type Holder, memoryOwner } from '../access/memory-owner.ts';
+import type { Owner } from '../runtime/held-memory.ts';
 
-/** Bytes that all connections may have unsent together, and those of one account. */
+/** Bytes that all connections may have unsent together, and those of one owner. */
 const maxBytes = 64 * 1024 * 1024;
-const maxBytesOfAccount = maxBytes / 2;
+const maxBytesOfOwner = maxBytes / 2;
+/** Clients without an account. */
+const nobody: Owner = { name: '' };
 /** After a count, so much has to be added before the next. */
 const countEveryBytes = 1024 * 1024;
 /** Cut-off readers are logged this often at most. */
@@ -11,23 +15,24 @@ const logEveryMs = 10_000;
 
 interface Unsent {
   readonly accountId: string | undefined;
+  readonly owner: Owner;
   bytes: number;
   readonly forget: () => void;
 }
 
 /**
  * Limits the memory of responses that their clients have not read yet. Each response has a limit of its own, but a client
- * can send many requests and read none of the responses. When those of an account, or all together, are too large, the
- * connection that has been slow for longest, of the account with the most unsent bytes, is cut off. Other accounts are not
- * affected. Clients without an account count as one.
+ * can send many requests and read none of the responses. When those of an owner, or all together, are too large, the
+ * connection that has been slow for longest, of the owner with the most unsent bytes, is cut off; of bound tokens, of those
+ * that are bound to the same and have the most. Others are not affected. Clients without an account count as one.
  */
 export class UnsentResponses {
   readonly #log: Logger;
   /** The connections that had bytes unsent when they were last counted, the longest slow first. */
   readonly #slow = new Map<Duplex, Unsent>();
-  /** What was counted, in all and by account. Some may have been sent since. */
+  /** What was counted, in all and by owner. Some may have been sent since. */
   #bytes = 0;
-  readonly #byAccount = new Map<string | undefined, number>();
+  readonly #byOwner = new Map<string, number>();
   #addedSinceCount = 0;
   #loggedMs = Number.NEGATIVE_INFINITY;
 
@@ -36,19 +41,20 @@ export class UnsentResponses {
   }
 
   /** To be called after something was written for a client. */
-  note(connection: Duplex, accountId: string | undefined): void {
+  note(connection: Duplex, caller: Holder | undefined): void {
     if (connection.writableLength === 0 || connection.destroyed) return;
-    const unsent = this.#slow.get(connection) ?? this.#watch(connection, accountId);
+    const unsent = this.#slow.get(connection) ?? this.#watch(connection, caller);
     this.#addedSinceCount += Math.max(0, connection.writableLength - unsent.bytes);
     this.#set(unsent, connection.writableLength);
-    const ofAccount = this.#byAccount.get(unsent.accountId) ?? 0;
-    const isTooMuch = ofAccount > maxBytesOfAccount || this.#bytes > maxBytes;
+    const ofOwner = this.#byOwner.get(unsent.owner.name) ?? 0;
+    const isTooMuch = ofOwner > maxBytesOfOwner || this.#bytes > maxBytes;
     if (isTooMuch && this.#addedSinceCount >= countEveryBytes) this.#makeRoom();
   }
 
   /** Counts a connection until its client has taken everything. */
-  #watch(connection: Duplex, accountId: string | undefined): Unsent {
-    const unsent: Unsent = { accountId, bytes: 0, forget: () => this.#forget(connection) };
+  #watch(connection: Duplex, caller: Holder | undefined): Unsent {
+    const owner = caller === undefined ? nobody : memoryOwner(caller);
+    const unsent = { accountId: caller?.account.id, owner, bytes: 0, forget: () => this.#forget(connection) };
     connection.on('drain', unsent.forget).on('close', unsent.forget);
     this.#slow.set(connection, unsent);
     return unsent;
@@ -63,10 +69,10 @@ export class UnsentResponses {
   }
 
   #set(unsent: Unsent, bytes: number): void {
-    const { accountId } = unsent;
-    const ofAccount = (this.#byAccount.get(accountId) ?? 0) + bytes - unsent.bytes;
-    if (ofAccount > 0) this.#byAccount.set(accountId, ofAccount);
-    else this.#byAccount.delete(accountId);
+    const { name } = unsent.owner;
+    const ofOwner = (this.#byOwner.get(name) ?? 0) + bytes - unsent.bytes;
+    if (ofOwner > 0) this.#byOwner.set(name, ofOwner);
+    else this.#byOwner.delete(name);
     this.#bytes += bytes - unsent.bytes;
     unsent.bytes = bytes;
   }
@@ -74,15 +80,18 @@ export class UnsentResponses {
   #makeRoom(): void {
     this.#count();
     for (;;) {
-      let [most, ofMost]: [string | undefined, number] = [undefined, 0];
-      for (const [accountId, bytes] of this.#byAccount) if (bytes > ofMost) [most, ofMost] = [accountId, bytes];
-      if (ofMost <= maxBytesOfAccount && this.#bytes <= maxBytes) return;
-      const [connection, unsent] = this.#slow.entries().find(([, { accountId }]) => accountId === most) ?? [];
+      const [most, ofMost] = largest(this.#byOwner);
+      if (ofMost <= maxBytesOfOwner && this.#bytes <= maxBytes) return;
+      const ofOwner = [...this.#slow].filter(([, { owner }]) => owner.name === most);
+      const byMember = new Map<string | undefined, number>();
+      for (const [, { owner, bytes }] of ofOwner) byMember.set(owner.member, (byMember.get(owner.member) ?? 0) + bytes);
+      const [member] = largest(byMember);
+      const [connection, unsent] = ofOwner.find(([, { owner }]) => owner.member === member) ?? [];
       if (connection === undefined || unsent === undefined) return;
-      const { bytes } = unsent;
+      const { accountId, bytes } = unsent;
       this.#forget(connection);
       connection.destroy();
-      this.#report(most, bytes);
+      this.#report(accountId, bytes);
     }
   }
 
@@ -101,4 +110,10 @@ export class UnsentResponses {
     this.#loggedMs = nowMs;
     this.#log.warn({ accountId, bytes }, 'a slow reader was cut off: too many unread responses');
   }
+}
+
+function largest<Key>(sizes: ReadonlyMap<Key, number>): [Key | undefined, number] {
+  let most: [Key | undefined, number] = [undefined, 0];
+  for (const each of sizes) if (each[1] > most[1]) most = each;
+  return most;
 }

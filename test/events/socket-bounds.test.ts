@@ -82,6 +82,37 @@ test('messages that cost a unit are as many as the account may send', async () =
   await until(() => socket.messages.filter(({ type }) => type === 'complete').length === count);
 });
 
+test('what the messages of a visitor hold leaves room for those of the agents, and of other visitors', async () => {
+  const pageOf = async (id: string): Promise<RawSocket> => {
+    const asked = { scopes: ['conversations:write'], visitor: { id } };
+    return await open({ ...client, secret: (await client.rest('POST', '/tokens', { body: asked })).body.token });
+  };
+  const pages = await Promise.all(Array.from({ length: 8 }, () => pageOf('one')));
+  const [other, agent] = [await pageOf('other'), await open()];
+  agent.subscribe('first', query);
+  await agent.first('first', 'complete'); // it reserves a block of the budget
+  const mutation = 'mutation { createConversation(input: { subject: "Parcel" }) { eventCursor } }';
+  const release = await server.holdWrites();
+  onTestFinished(release);
+  for (const page of pages) {
+    for (let index = 0; index < 31; index++) page.subscribe(`m${index}`, mutation, { values: Array(980).fill(0) });
+    page.send({ type: 'ping' });
+  }
+  const isOver = ({ socket, messages }: RawSocket): boolean =>
+    socket.readyState !== WebSocket.OPEN || messages.some(({ type }) => type === 'pong');
+  await until(() => pages.every(isOver));
+  const ids = Array.from({ length: 12 }, (_, index) => `m${index}`);
+  for (const socket of [agent, other])
+    for (const id of ids) socket.subscribe(id, mutation, { text: 'x'.repeat(60_000) });
+  for (const socket of [agent, other]) {
+    socket.subscribe('last', query);
+    await until(() => socket.socket.readyState !== WebSocket.OPEN || socket.of('last').length > 0);
+    expect(socket.socket.readyState).toBe(WebSocket.OPEN);
+  }
+  await release();
+  for (const socket of [agent, other]) for (const id of ids) await socket.first(id, 'complete');
+});
+
 describe('a message', () => {
   const fragmented = (socket: RawSocket, fragments: number): void => {
     const text = JSON.stringify({ id: '1', type: 'subscribe', payload: { query } }).padEnd(fragments);

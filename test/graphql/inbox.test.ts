@@ -1,7 +1,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { expect, test } from 'vitest';
 import { heldByMessages, Inbox, type InboxSocket, type Message } from '../../src/graphql/socket/inbox.ts';
-import { HeldMemory } from '../../src/runtime/held-memory.ts';
+import { HeldMemory, type Owner } from '../../src/runtime/held-memory.ts';
 
 // What a socket has sent waits for turns of its account and for the admission of its operations, in bounded memory.
 
@@ -9,12 +9,14 @@ const many = 32;
 
 /** A socket that counts the messages that cost nothing. */
 class TestSocket implements InboxSocket {
-  readonly owner: string;
+  readonly turns: string;
+  readonly owner: Owner;
   readonly handle: (content: unknown) => Promise<void>;
   free = 0;
-  constructor(handle: (content: unknown) => Promise<void>, owner = 'account') {
+  constructor(handle: (content: unknown) => Promise<void>, account = 'account') {
     this.handle = handle;
-    this.owner = owner;
+    this.turns = account;
+    this.owner = { name: account };
   }
   read(text: string): Message {
     const [type = '', id = '', size = '0'] = text.split(' ');
@@ -104,14 +106,14 @@ test('messages cost nothing unless they ask for an operation, or end one', async
 test('of an account, no more text waits than a bound, nor than half of what is left: the next finds room, too', () => {
   const waiting = new HeldMemory(heldByMessages);
   const mebibyte = 1024 * 1024;
-  const takenBy = (owner: string): number => {
+  const takenBy = (name: string): number => {
     let taken = 0;
-    while (waiting.add(owner, mebibyte)) taken++;
+    while (waiting.add({ name }, mebibyte)) taken++;
     return taken;
   };
   expect(takenBy('one')).toBe(16);
   expect(['two', 'three', 'four', 'five', 'six'].map(takenBy)).toEqual([16, 16, 8, 4, 2]);
-  waiting.remove('one', 2 * mebibyte);
+  waiting.remove({ name: 'one' }, 2 * mebibyte);
   expect(['five', 'one'].map(takenBy)).toEqual([0, 0]); // they have as much as is left
   expect(takenBy('six')).toBe(1);
 });
@@ -122,7 +124,7 @@ test('an inbox that is cleared leaves nothing behind in what is counted', async 
   const half = 'x'.repeat(8 * 1024 * 1024);
   expect([half, half, half].map((text) => inbox.take(text))).toEqual([true, true, false]);
   inbox.clear();
-  expect(waiting.add('account', 16 * 1024 * 1024)).toBe(true);
+  expect(waiting.add({ name: 'account' }, 16 * 1024 * 1024)).toBe(true);
 });
 
 test('what was parsed of an operation counts until it has ended, and of a subscription until it is admitted', async () => {
@@ -134,8 +136,8 @@ test('what was parsed of an operation counts until it has ended, and of a subscr
   const held = new HeldMemory(heldByMessages);
   const inbox = new Inbox(socket, held);
   const roomFor = (mebibytes: number): boolean => {
-    const hasRoom = held.add('account', mebibytes * mebibyte);
-    if (hasRoom) held.remove('account', mebibytes * mebibyte);
+    const hasRoom = held.add({ name: 'account' }, mebibytes * mebibyte);
+    if (hasRoom) held.remove({ name: 'account' }, mebibytes * mebibyte);
     return hasRoom;
   };
   inbox.take(`subscribe query ${7 * mebibyte}`);

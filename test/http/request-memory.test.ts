@@ -46,7 +46,7 @@ const heldBefore = effort(24, 0) * mebibyte;
 const large = effort(16, 40); // of 1 MiB each, more than there is room for
 
 function holdMost(): void {
-  const others = new RequestMemory(client.account.id);
+  const others = new RequestMemory({ account: client.account });
   others.growTo(heldBefore);
   onTestFinished(() => others.release());
 }
@@ -142,9 +142,36 @@ test('large bodies are bounded for an account, and another account is not refuse
   }, 10_000);
 });
 
+test('the large bodies of a visitor leave room for those of the agents, and of other visitors', async () => {
+  const pageOf = async (id: string): Promise<string> => {
+    const asked = { scopes: ['conversations:write'], visitor: { id } };
+    return (await client.rest('POST', '/tokens', { body: asked })).body.token;
+  };
+  const [page, other] = [await pageOf('one'), await pageOf('other')];
+  const wires = await Promise.all(
+    Array.from({ length: 40 }, async () => {
+      const wire = await begin(page, '/v1/conversations', { 'Content-Length': String(mebibyte) });
+      await wire.send(' '.repeat(mebibyte - 1));
+      return wire;
+    }),
+  );
+  const refused: number[] = [];
+  for (const wire of wires) {
+    void wire.response().then(
+      ({ status }) => refused.push(status),
+      () => {},
+    );
+  }
+  await until(() => refused.length >= 8);
+  expect(new Set(refused)).toEqual(new Set([503]));
+  const large = { body: `{}${' '.repeat(mebibyte - 2)}` };
+  expect((await client.rest('POST', '/conversations', large)).status).toBe(201);
+  expect((await server.clientFor(other).rest('POST', '/conversations', large)).status).toBe(201);
+});
+
 test('however many accounts hold as much as they may, another one is not refused', async () => {
-  for (const accountId of ['first', 'second', 'third']) {
-    const held = new RequestMemory(accountId);
+  for (const id of ['first', 'second', 'third']) {
+    const held = new RequestMemory({ account: { id } });
     onTestFinished(() => held.release());
     expect(() => {
       for (let bytes = mebibyte; bytes < 100 * mebibyte; bytes += mebibyte) held.growTo(bytes);
@@ -208,7 +235,7 @@ describe('what was parsed of a large request is bounded for an account until it 
   });
 
   test('in the URL', async () => {
-    const all = new RequestMemory(client.account.id);
+    const all = new RequestMemory({ account: client.account });
     all.growTo(32 * mebibyte);
     onTestFinished(() => all.release());
     const ask = async (values: number) => {

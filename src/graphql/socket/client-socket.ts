@@ -2,6 +2,7 @@ import type { Duplex } from 'node:stream';
 import { MessageType, type WebSocket as ProtocolSocket } from 'graphql-ws';
 import type { WebSocket } from 'ws';
 import type { Arrival } from '../../access/admission.ts';
+import { memoryOwner } from '../../access/memory-owner.ts';
 import type { EndReason, Session } from '../../access/sessions.ts';
 import type { Caller } from '../../domain/caller.ts';
 import type { Clock } from '../../domain/ports.ts';
@@ -12,7 +13,7 @@ import { PullWatch } from '../../http/pull-watch.ts';
 import { parsedBytes } from '../../http/request-memory.ts';
 import type { ConnectionTimings } from '../../http/timings.ts';
 import type { UnsentResponses } from '../../http/unsent-responses.ts';
-import type { HeldMemory } from '../../runtime/held-memory.ts';
+import type { HeldMemory, Owner } from '../../runtime/held-memory.ts';
 import { Inbox, type InboxSocket, type Message, type OperationKind } from './inbox.ts';
 
 /** The codes that the service closes sockets with; graphql-ws and ws close them with others too. */
@@ -81,8 +82,8 @@ export class ClientSocket implements ProtocolSocket, InboxSocket, Session {
   #protocolHandler: (message: string) => Promise<void> = async () => {};
   /** The address of the client, in whose name its messages wait until it is authenticated. */
   readonly address: string;
-  /** The account of the socket, once it is authenticated. */
-  accountId: string | undefined;
+  /** Whose socket it is, once it is authenticated. */
+  caller: Caller | undefined;
   /** Whether either side has ended the socket: nothing more is to be computed for it. */
   isEnded = false;
   #unsent = 0;
@@ -149,8 +150,12 @@ export class ClientSocket implements ProtocolSocket, InboxSocket, Session {
     this.close(closeCodes.tooMany, 'Too many messages are waiting');
   }
 
-  get owner(): string {
-    return this.accountId ?? this.address;
+  get turns(): string {
+    return this.caller?.account.id ?? this.address;
+  }
+
+  get owner(): Owner {
+    return this.caller === undefined ? { name: this.address } : memoryOwner(this.caller);
   }
 
   read(text: string): Message | undefined {
@@ -193,7 +198,7 @@ export class ClientSocket implements ProtocolSocket, InboxSocket, Session {
         });
       }
       this.#connection.uncork();
-      this.#options.unsentResponses.note(this.#connection, this.accountId);
+      this.#options.unsentResponses.note(this.#connection, this.caller);
       this.regulate();
     });
   }

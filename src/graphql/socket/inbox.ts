@@ -1,4 +1,4 @@
-import type { HeldMemory } from '../../runtime/held-memory.ts';
+import type { HeldMemory, Owner } from '../../runtime/held-memory.ts';
 import { scheduler } from '../../runtime/scheduler.ts';
 
 /** The kind of an operation: a subscription, which lasts until it is ended, or one that is answered once. */
@@ -34,8 +34,10 @@ export interface Message {
 
 /** The socket of an inbox. */
 export interface InboxSocket {
-  /** In whose name its messages wait and have their turns. */
-  readonly owner: string;
+  /** In whose name its messages have their turns. */
+  readonly turns: string;
+  /** Whose memory its messages take. */
+  readonly owner: Owner;
   /** Reads a message. @returns undefined if it is not to be handled */
   read(text: string): Message | undefined;
   /** Handles the content of a message, which is kept for the operation's lifetime. It never rejects. */
@@ -50,13 +52,13 @@ export interface InboxSocket {
 
 interface Waiting {
   readonly text: string;
-  readonly owner: string;
+  readonly owner: Owner;
 }
 
 interface Running {
   readonly id: string;
   readonly handled: Promise<void>;
-  readonly owner: string;
+  readonly owner: Owner;
   /** What its message holds, for as long as that is counted. */
   held: number;
   isCompleted: boolean;
@@ -129,7 +131,7 @@ export class Inbox {
   async #work(): Promise<void> {
     this.#isWorking = true;
     while (this.#waiting.length > 0) {
-      await scheduler.step(this.#socket.owner);
+      await scheduler.step(this.#socket.turns);
       const next = this.#next();
       if (next === undefined) break;
       const message = this.#socket.read(next.text);
@@ -152,7 +154,7 @@ export class Inbox {
     return next;
   }
 
-  async #handle({ type, id, content, size }: Message, owner: string): Promise<void> {
+  async #handle({ type, id, content, size }: Message, owner: Owner): Promise<void> {
     let running = this.#running.find((each) => each.id === id);
     if (type === 'subscribe' && running?.isCompleted === true) {
       // A client may use an id again as soon as it has completed the subscription. graphql-ws would lose track of the

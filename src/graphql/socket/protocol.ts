@@ -91,11 +91,11 @@ async function connect(
     await admission.enter(caller.account.id, 'write');
     // What came right behind is handled first, and so found to be too early.
     await nextTurn();
-    await scheduler.step(socket.owner);
+    await scheduler.step(socket.turns);
     await admission.refuseEnded(caller);
     await admission.refuseForeignPage(caller, arrival);
     extra.caller = caller;
-    socket.accountId = caller.account.id;
+    socket.caller = caller;
   } catch (error) {
     const known = error instanceof DomainError ? error : internal(error);
     reports.recordRefusal(extra, known, startedMs);

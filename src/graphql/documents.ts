@@ -6,9 +6,8 @@ import {
   type OperationDefinitionNode,
 } from 'graphql';
 import { type AdmissionContext, refuseGone } from '../access/admission.ts';
-import type { Account } from '../domain/accounts.ts';
+import { type Holder, memoryOwner } from '../access/memory-owner.ts';
 import type { Awaitable } from '../domain/awaitable.ts';
-import { type Caller, isBound } from '../domain/caller.ts';
 import { scheduler } from '../runtime/scheduler.ts';
 import { type CompiledOperation, compileOperation, conditionsIn } from './compile.ts';
 import type { VariableValues } from './execution.ts';
@@ -133,20 +132,8 @@ const maxCompiledWeight = 2 * 1024 * 1024;
 const maxWeightOfOwner = 8 * 1024 * 1024;
 const maxWeight = 8 * maxWeightOfOwner;
 
-/**
- * Whose documents they are: an account's, or those of its bound tokens. These are kept apart, so that no page of a visitor
- * pushes out what the agents use.
- */
-export interface DocumentOwner extends Pick<Caller, 'conversationId' | 'visitor'> {
-  readonly account: Pick<Account, 'id'>;
-}
-
 /** A request that asks for a document. */
 export type Asking = Pick<AdmissionContext, 'isGone'>;
-
-function keyOf(owner: DocumentOwner): string {
-  return isBound(owner) ? `${owner.account.id} bound` : owner.account.id;
-}
 
 /** A cached document. */
 interface KeptDocument {
@@ -187,24 +174,24 @@ export class Documents {
    * @throws GraphQLError for a syntax error, or for what is too long or repeats too much to be validated
    * @throws BAD_REQUEST for a client that has gone meanwhile
    */
-  prepare(owner: DocumentOwner, source: string, request?: Asking): Awaitable<PreparedDocument> {
+  prepare(caller: Holder, source: string, request?: Asking): Awaitable<PreparedDocument> {
     const before = request && this.#byRequest.get(request);
     if (before?.source === source) return before;
-    return this.#get(keyOf(owner), source) ?? this.#prepare(owner, source, request);
+    return this.#get(memoryOwner(caller).name, source) ?? this.#prepare(caller, source, request);
   }
 
   /** The text that an owner has persisted under its hash, for as long as it is in the cache. */
-  persisted(owner: DocumentOwner, hash: string): string | undefined {
-    return this.#kept.get(keyOf(owner))?.byHash.get(hash);
+  persisted(caller: Holder, hash: string): string | undefined {
+    return this.#kept.get(memoryOwner(caller).name)?.byHash.get(hash);
   }
 
   /**
    * Prepares a document, as `prepare` does, and persists it if it is valid.
    * @param hash of its text
    */
-  async persist(owner: DocumentOwner, hash: string, source: string, request?: Asking): Promise<PreparedDocument> {
-    const prepared = await this.prepare(owner, source, request);
-    if (prepared.errors.length === 0) this.#keep(keyOf(owner), prepared, hash);
+  async persist(caller: Holder, hash: string, source: string, request?: Asking): Promise<PreparedDocument> {
+    const prepared = await this.prepare(caller, source, request);
+    if (prepared.errors.length === 0) this.#keep(memoryOwner(caller).name, prepared, hash);
     return prepared;
   }
 
@@ -212,14 +199,14 @@ export class Documents {
    * Holds what a subscription needs for as long as it is open, until it is released.
    * @throws QUOTA_EXCEEDED when what the owner holds takes too much memory
    */
-  hold(owner: DocumentOwner, subscription: Holdable): Hold {
-    return this.#held.hold(keyOf(owner), subscription);
+  hold(caller: Holder, subscription: Holdable): Hold {
+    return this.#held.hold(memoryOwner(caller), subscription);
   }
 
-  async #prepare(owner: DocumentOwner, source: string, request?: Asking): Promise<PreparedDocument> {
-    await scheduler.step(owner.account.id);
+  async #prepare(caller: Holder, source: string, request?: Asking): Promise<PreparedDocument> {
+    await scheduler.step(caller.account.id);
     if (request !== undefined) refuseGone(request);
-    const key = keyOf(owner);
+    const key = memoryOwner(caller).name;
     const meanwhile = this.#get(key, source);
     if (meanwhile !== undefined) return meanwhile;
     const prepared = new PreparedDocument(this.#schema, source);

@@ -1,12 +1,23 @@
 import { DomainError } from '../domain/errors.ts';
+import { type Owner, shareOfMember } from '../runtime/held-memory.ts';
 import { inThousands, mebibyte } from './answer-budget.ts';
 import type { CompiledOperation } from './compile.ts';
 import type { PreparedDocument } from './documents.ts';
 
-/** Memory of what an owner’s subscriptions hold: documents, their compiled forms, and variables. */
-const maxWeight = 32 * mebibyte;
-/** Open subscriptions of an owner. Each takes 6 KiB itself, and twice as much while it begins. */
-const maxSubscriptions = 5_000;
+interface Limits {
+  readonly whose: string;
+  /** Memory of what the subscriptions hold: documents, their compiled forms, and variables. */
+  readonly weight: number;
+  /** Open subscriptions. Each takes 6 KiB itself, and twice as much while it begins. */
+  readonly subscriptions: number;
+}
+
+const ofOwner: Limits = { whose: 'an account', weight: 32 * mebibyte, subscriptions: 5_000 };
+const ofMember: Limits = {
+  whose: 'tokens that are bound to the same',
+  weight: ofOwner.weight * shareOfMember,
+  subscriptions: ofOwner.subscriptions * shareOfMember,
+};
 /** Variables up to this length in JSON are not counted: a subscription takes more than that itself. */
 const shortVariables = 512;
 /** What the values of longer ones take at most, for each character. */
@@ -31,54 +42,63 @@ interface Part {
  * form if their `@skip` and `@include` agree. Their variables are counted with them.
  */
 export class HeldDocuments {
-  readonly #byOwner = new Map<string, Holdings>();
+  /** By the names of owners, and of their members. */
+  readonly #holdings = new Map<string, Holdings>();
 
   find(owner: string, source: string): PreparedDocument | undefined {
-    return this.#byOwner.get(owner)?.find(source);
+    return this.#holdings.get(owner)?.find(source);
   }
 
   /**
    * Counts a subscription and what it holds, until it is released.
    * @throws QUOTA_EXCEEDED for one too many, and when what the owner holds takes too much memory
    */
-  hold(owner: string, subscription: Holdable): Hold {
-    const holdings = this.#byOwner.get(owner) ?? new Holdings(() => this.#byOwner.delete(owner));
-    const hold = new Hold(holdings, subscription);
-    this.#byOwner.set(owner, holdings);
+  hold({ name, member }: Owner, subscription: Holdable): Hold {
+    const all = new Map([[name, this.#of(name, ofOwner)]]);
+    if (member !== undefined) all.set(member, this.#of(member, ofMember));
+    const hold = new Hold([...all.values()], subscription);
+    for (const [of, holdings] of all) this.#holdings.set(of, holdings);
     return hold;
+  }
+
+  #of(name: string, limits: Limits): Holdings {
+    return this.#holdings.get(name) ?? new Holdings(limits, () => this.#holdings.delete(name));
   }
 }
 
 /** What an open subscription holds. A class rather than a closure, since there may be ten thousand at a time. */
 export class Hold {
-  readonly #holdings: Holdings;
+  readonly #holdings: readonly Holdings[];
   readonly #prepared: PreparedDocument;
   readonly #compiled: CompiledOperation;
   readonly #ofVariables: number;
 
-  constructor(holdings: Holdings, { prepared, compiled, variables }: Holdable) {
+  constructor(holdings: readonly Holdings[], { prepared, compiled, variables }: Holdable) {
     this.#holdings = holdings;
     this.#prepared = prepared;
     this.#compiled = compiled;
     this.#ofVariables = weightOfVariables(variables);
-    holdings.add(prepared, compiled, this.#ofVariables);
+    for (const each of holdings) each.requireRoom(prepared, compiled, this.#ofVariables);
+    for (const each of holdings) each.add(prepared, compiled, this.#ofVariables);
   }
 
   /** To be called once. */
   release(): void {
-    this.#holdings.remove(this.#prepared, this.#compiled, this.#ofVariables);
+    for (const each of this.#holdings) each.remove(this.#prepared, this.#compiled, this.#ofVariables);
   }
 }
 
-/** What an owner holds. */
+/** What an owner holds, or a member of it. */
 class Holdings {
   readonly #bySource = new Map<string, PreparedDocument>();
   readonly #parts = new Map<PreparedDocument | CompiledOperation, Part>();
+  readonly #limits: Limits;
   readonly #onEmpty: () => void;
   #weight = 0;
   #subscriptions = 0;
 
-  constructor(onEmpty: () => void) {
+  constructor(limits: Limits, onEmpty: () => void) {
+    this.#limits = limits;
     this.#onEmpty = onEmpty;
   }
 
@@ -86,27 +106,30 @@ class Holdings {
     return this.#bySource.get(source);
   }
 
+  /** @throws QUOTA_EXCEEDED */
+  requireRoom(prepared: PreparedDocument, compiled: CompiledOperation, ofVariables: number): void {
+    const { whose, weight, subscriptions } = this.#limits;
+    if (this.#subscriptions >= subscriptions) {
+      throw new DomainError(
+        'QUOTA_EXCEEDED',
+        `There may be ${inThousands(subscriptions)} open subscriptions of ${whose}.`,
+      );
+    }
+    const more =
+      ofVariables + this.#moreFor(prepared, prepared.parsedWeight) + this.#moreFor(compiled, compiled.weight);
+    if (this.#weight + more > weight) {
+      throw new DomainError(
+        'QUOTA_EXCEEDED',
+        `The documents and the long variables of the open subscriptions of ${whose} may take ${weight / mebibyte} MiB of memory. Use the same text with short variables.`,
+      );
+    }
+  }
+
   add(prepared: PreparedDocument, compiled: CompiledOperation, ofVariables: number): void {
-    if (this.#subscriptions >= maxSubscriptions) {
-      throw new DomainError(
-        'QUOTA_EXCEEDED',
-        `An account may have ${inThousands(maxSubscriptions)} subscriptions open.`,
-      );
-    }
-    const document = this.#parts.get(prepared) ?? { weight: prepared.parsedWeight, holders: 0 };
-    const operation = this.#parts.get(compiled) ?? { weight: compiled.weight, holders: 0 };
-    const more = ofVariables + moreFor(document) + moreFor(operation);
-    if (this.#weight + more > maxWeight) {
-      throw new DomainError(
-        'QUOTA_EXCEEDED',
-        `The documents and the long variables of an account’s open subscriptions may take ${maxWeight / mebibyte} MiB of memory. Use the same text with short variables.`,
-      );
-    }
-    this.#weight += more;
     this.#subscriptions++;
-    document.holders++;
-    operation.holders++;
-    this.#parts.set(prepared, document).set(compiled, operation);
+    this.#weight += ofVariables;
+    this.#holdPart(prepared, prepared.parsedWeight);
+    this.#holdPart(compiled, compiled.weight);
     this.#bySource.set(prepared.source, prepared);
   }
 
@@ -121,17 +144,24 @@ class Holdings {
     if (this.#parts.size === 0) this.#onEmpty();
   }
 
+  /** How much memory one more holder of it takes. */
+  #moreFor(of: PreparedDocument | CompiledOperation, weight: number): number {
+    return this.#parts.has(of) ? 0 : weight;
+  }
+
+  #holdPart(of: PreparedDocument | CompiledOperation, weight: number): void {
+    const part = this.#parts.get(of) ?? { weight, holders: 0 };
+    this.#weight += this.#moreFor(of, weight);
+    part.holders++;
+    this.#parts.set(of, part);
+  }
+
   #releasePart(of: PreparedDocument | CompiledOperation): void {
     const part = this.#parts.get(of);
     if (part === undefined || --part.holders > 0) return;
     this.#weight -= part.weight;
     this.#parts.delete(of);
   }
-}
-
-/** How much memory one more holder of it takes. */
-function moreFor({ weight, holders }: Part): number {
-  return holders === 0 ? weight : 0;
 }
 
 function weightOfVariables(variables: object): number {

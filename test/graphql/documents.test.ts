@@ -1,6 +1,7 @@
 import { expect, onTestFinished, test } from 'vitest';
+import type { Holder } from '../../src/access/memory-owner.ts';
 import type { CompiledOperation } from '../../src/graphql/compile.ts';
-import { type DocumentOwner, Documents, type PreparedDocument } from '../../src/graphql/documents.ts';
+import { Documents, type PreparedDocument } from '../../src/graphql/documents.ts';
 import { ready } from '../../src/graphql/requests.ts';
 import { schema } from '../../src/graphql/schema.ts';
 import { longTest } from '../support/effort.ts';
@@ -15,10 +16,10 @@ const one = { account: { id: 'one' } };
 const other = { account: { id: 'other' } };
 
 /** Holds a document as its subscription would. */
-async function hold(documents: Documents, owner: DocumentOwner, source: string, variables = {}): Promise<() => void> {
-  const prepared = await documents.prepare(owner, source);
+async function hold(documents: Documents, caller: Holder, source: string, variables = {}): Promise<() => void> {
+  const prepared = await documents.prepare(caller, source);
   const { compiled } = ready(prepared, { variableValues: variables });
-  const held = documents.hold(owner, { prepared, variables, compiled });
+  const held = documents.hold(caller, { prepared, variables, compiled });
   return () => held.release();
 }
 
@@ -68,13 +69,33 @@ test('those of bound tokens, all together, are apart from those of their account
 
 test('the subscriptions of bound tokens leave those of their account the memory that is theirs', async () => {
   const documents = new Documents(schema);
-  const bound = { ...one, conversationId: 'conv_1' };
   const holdMany = async () => {
-    for (let index = 0; index < 40; index++) await hold(documents, bound, large(`Q${index}`));
+    for (let index = 0; index < 40; index++) {
+      await hold(documents, { ...one, conversationId: `conv_${index % 10}` }, large(`Q${index}`));
+    }
   };
   await expect(holdMany()).rejects.toMatchObject({ code: 'QUOTA_EXCEEDED' });
-  await expect(hold(documents, bound, large('Another'))).rejects.toThrow('32 MiB');
+  await expect(hold(documents, { ...one, conversationId: 'conv_11' }, large('Another'))).rejects.toThrow('32 MiB');
   await hold(documents, one, large('Theirs'));
+});
+
+test('the subscriptions of a visitor leave those of other visitors room, for their documents too', async () => {
+  const documents = new Documents(schema);
+  const visitor = (id: string): Holder => ({ ...one, visitor: { id, name: null, email: null } });
+  const holdMany = async () => {
+    for (let index = 0; index < 10; index++) await hold(documents, visitor('one'), large(`Q${index}`));
+  };
+  await expect(holdMany()).rejects.toThrow('4 MiB');
+  await hold(documents, visitor('other'), large('Another'));
+  const held: (() => void)[] = [];
+  const openMany = async () => {
+    for (;;) held.push(await hold(documents, visitor('third'), small));
+  };
+  await expect(openMany()).rejects.toThrow('625 open subscriptions');
+  expect(held).toHaveLength(625);
+  held[0]?.();
+  await hold(documents, visitor('third'), small);
+  await hold(documents, visitor('other'), small);
 });
 
 test('the long variables of open subscriptions count with their documents, and short ones do not', async () => {

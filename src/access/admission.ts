@@ -6,6 +6,7 @@ import type { RateLimit } from '../domain/ports.ts';
 import { timestamp } from '../domain/time.ts';
 import { authenticate, authenticateSignIn, type CredentialStores } from './authenticate.ts';
 import { clientAddress, FailedAttempts, network } from './failed-attempts.ts';
+import { LateRefusals } from './late-refusals.ts';
 import type { Asked, LoadShedder } from './load-shedder.ts';
 import type { Origins, PageOrigin } from './origins.ts';
 import type { Charge, RateLimiter } from './rate-limit.ts';
@@ -62,6 +63,7 @@ export class Admission {
   readonly #shares: Shares;
   readonly #options: AdmissionOptions;
   readonly #failedAttempts: FailedAttempts;
+  readonly #lateRefusals: LateRefusals;
   /** Keys whose use was recorded in this minute, so that each costs at most one write per minute. */
   readonly #recorded = { minute: 0, keyIds: new Set<string>() };
 
@@ -71,6 +73,7 @@ export class Admission {
     this.#shares = new Shares(limiter, stores.clock);
     this.#options = options;
     this.#failedAttempts = new FailedAttempts(stores.clock);
+    this.#lateRefusals = new LateRefusals(stores.clock);
   }
 
   /**
@@ -171,7 +174,9 @@ export class Admission {
     context.caller = caller;
     refuseGone(context);
     if (await this.#waited(context, caller)) await this.refuseLate(context);
-    const charge = (): Awaitable<Charge> => this.charge(caller);
+    const mayCostMore = context.asked === 'either';
+    const charge = (): Awaitable<Charge> =>
+      mayCostMore && this.#lateRefusals.isOver(caller) ? this.#refuseUnread(caller) : this.charge(caller);
     await this.#chargeRequest(context, caller, () =>
       arrival.origin === undefined ? charge() : this.refuseForeignPage(caller, arrival).then(charge),
     );
@@ -189,10 +194,21 @@ export class Admission {
     if (caller === undefined || charged === undefined) throw new Error('A request is charged before it was admitted');
     await this.refuseLate(context); // it may have waited for its turn, and for room
     if (units > 1) {
-      await this.#chargeRequest(context, caller, () => this.chargeInstead(caller, charged, units));
+      try {
+        await this.#chargeRequest(context, caller, () => this.chargeInstead(caller, charged, units));
+      } catch (error) {
+        if (codeOf(error) === 'RATE_LIMITED') this.#lateRefusals.record(caller);
+        throw error;
+      }
       refuseGone(context);
     }
     context.hasBegun = true;
+  }
+
+  /** @throws RATE_LIMITED; the budget's own where that is used up, which says how long to wait for it */
+  async #refuseUnread(caller: Caller): Promise<never> {
+    await this.#refund(caller, await this.charge(caller));
+    throw this.#lateRefusals.refusal(await this.peek(caller));
   }
 
   /**

@@ -151,6 +151,38 @@ describe('a batch', () => {
     expect([status, headers['ratelimit']]).toEqual([429, expect.stringMatching(`;t=${headers['retry-after']}$`)]);
   });
 
+  test('that costs too much is read twenty times in a minute, and then refused before it is', async () => {
+    const client = await server.account({ requestsPerHour: 5 });
+    const batch = [{ query: creations(1) }, { query: creations(5) }];
+    for (let sent = 0; sent < 20; sent++) expect((await client.post(batch)).status).toBe(429);
+    for (const asked of [batch, { query: '{ eventCursor }' }, '{']) {
+      const { status, headers, body } = await client.post(asked);
+      expect([status, headers['ratelimit']]).toEqual([429, expect.stringMatching(`;r=5;t=${headers['retry-after']}$`)]);
+      expect(body.errors[0]).toMatchObject({
+        message: expect.stringContaining('refused in this minute'),
+        extensions: { code: 'RATE_LIMITED', retryAfterSeconds: expect.any(Number) },
+      });
+    }
+    expect([await remaining(client), (await client.rest('GET', '/conversations')).status]).toEqual([5, 200]);
+    expect((await (await server.account()).post({ query: '{ eventCursor }' })).status).toBe(200);
+    server.clock.advance(60_000);
+    expect((await client.post({ query: '{ eventCursor }' })).status).toBe(200);
+  });
+
+  test('of a visitor that is refused keeps nobody else from being admitted', async () => {
+    const client = await server.account({ requestsPerHour: 20 });
+    const pageOf = async (id: string) => {
+      const asked = { scopes: ['conversations:write'], visitor: { id } };
+      return server.clientFor((await client.rest('POST', '/tokens', { body: asked })).body.token);
+    };
+    const [page, other] = [await pageOf('one'), await pageOf('other')];
+    const batch = [{ query: creations(20) }, { query: creations(20) }];
+    for (let sent = 0; sent < 20; sent++) expect((await page.post(batch)).status).toBe(429);
+    const created = { query: creations(1) };
+    const statuses = await Promise.all([page, other, client].map(async (each) => (await each.post(created)).status));
+    expect(statuses).toEqual([429, 200, 200]);
+  });
+
   test('a mutation by GET is refused for one unit', async () => {
     const client = await server.account();
     const before = await remaining(client);

@@ -204,7 +204,7 @@ export function useGraphQL(ports: Ports, parts: GraphQLParts): Plugin<object, Yo
         const { operations, units } = await judgeOperations(isBatch ? asked : [asked], http, budget);
         serverContext.operations = operations;
         serverContext.isBatch = isBatch;
-        serverContext.leaveRoom = await enterRoom(callerOf(http).account.id, budget);
+        serverContext.leaveRoom = await enterRoom(callerOf(http), budget);
         http.res.once('close', serverContext.leaveRoom);
         await admission.chargeFor(units, http);
         if (isBatch) serverContext.turns = new BatchTurns(callerOf(http).account.id);

@@ -12,6 +12,7 @@ import {
   TokenKind,
   validate,
 } from 'graphql';
+import type { Holder } from '../access/memory-owner.ts';
 import type { Awaitable } from '../domain/awaitable.ts';
 import { DomainError, validationFailed } from '../domain/errors.ts';
 import { enterAnswerRoom } from '../http/answer-room.ts';
@@ -163,10 +164,10 @@ const smallBytes = 64 * 1024;
 /**
  * Does the work of an operation while there is room for what its answer could take, and begins in a turn of the account.
  * @param work ends when the answer has been written
- * @throws UNAVAILABLE when too many of the account wait
+ * @throws UNAVAILABLE as `enterAnswerRoom`
  */
-export async function inRoom<T>(accountId: string, budget: AnswerBudget, work: () => Awaitable<T>): Promise<T> {
-  const leave = await enterRoom(accountId, budget);
+export async function inRoom<T>(caller: Holder, budget: AnswerBudget, work: () => Awaitable<T>): Promise<T> {
+  const leave = await enterRoom(caller, budget);
   try {
     return await work();
   } finally {
@@ -178,15 +179,12 @@ export async function inRoom<T>(accountId: string, budget: AnswerBudget, work: (
  * Waits for room and for a turn of the account, as the operations of a request need. Small queries need neither, and
  * mutations have their turn among the writes.
  * @returns what is to be called when the answer has been written
- * @throws UNAVAILABLE when too many of the account wait
+ * @throws UNAVAILABLE as `enterAnswerRoom`
  */
-export async function enterRoom(
-  accountId: string,
-  { size, isOfMutation, needsTurn }: AnswerBudget,
-): Promise<() => void> {
-  const leave = size <= smallBytes ? () => {} : await enterAnswerRoom(accountId, size);
-  if (isOfMutation) await scheduler.request(accountId, false);
-  if (needsTurn) await scheduler.step(accountId);
+export async function enterRoom(caller: Holder, { size, isOfMutation, needsTurn }: AnswerBudget): Promise<() => void> {
+  const leave = size <= smallBytes ? () => {} : await enterAnswerRoom(caller, size);
+  if (isOfMutation) await scheduler.request(caller.account.id, false);
+  if (needsTurn) await scheduler.step(caller.account.id);
   return leave;
 }
 

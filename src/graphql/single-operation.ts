@@ -44,7 +44,7 @@ export function answerSingleOperations(
       http.wantsCost ? withCost(result, verdict, budget) : result;
     if (errors.length > 0) return replyWith(told({ errors }));
     dropExtraParams(body as object, prepared, asked);
-    return await inRoom(caller.account.id, budget, async () => {
+    return await inRoom(caller, budget, async () => {
       await admission.chargeFor(units, http);
       const contextValue = new OperationContext(ports, caller, {
         onCall: (...call) => http.called(telemetry, ...call),

@@ -1,3 +1,4 @@
+import { type Holder, memoryOwner } from '../access/memory-owner.ts';
 import { Room } from '../runtime/room.ts';
 import { noRoom } from './no-room.ts';
 
@@ -9,10 +10,10 @@ const room = new Room({ size: 128 * mebibyte, sizeOfAccount: 16 * mebibyte, wait
  * Waits until there is room for an answer.
  * @param bytes what it can hold at most
  * @returns what is to be called when it has been made
- * @throws UNAVAILABLE when too many of the account wait
+ * @throws UNAVAILABLE when too many of the account, or of its bound tokens, wait
  */
-export async function enterAnswerRoom(accountId: string, bytes: number): Promise<() => void> {
-  const leave = await room.enter(accountId, bytes);
+export async function enterAnswerRoom(caller: Holder, bytes: number): Promise<() => void> {
+  const leave = await room.enter(memoryOwner(caller).name, bytes);
   if (leave === undefined) throw noRoom('Too many large answers of the account are waiting; send this request again.');
   return leave;
 }

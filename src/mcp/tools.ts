@@ -151,7 +151,7 @@ export async function callTool({ binding }: Tool, { ports, caller, given, refuse
   const { limit = 0 } = input as { limit?: number };
   const accountId = caller.account.id;
   // A page is read whole before it is known to be too long. It waits for memory alone: those that do keep nobody's place.
-  const leave = await (itemBytes > 0 ? enterAnswerRoom(accountId, limit * itemBytes) : enterCall(accountId));
+  const leave = await (itemBytes > 0 ? enterAnswerRoom(caller, limit * itemBytes) : enterCall(accountId));
   try {
     if (method !== 'GET') await scheduler.request(accountId, false); // it was admitted as what reads is
     await refuseLate();

@@ -91,7 +91,7 @@ export function useRest(
       const parsed = operation.parse(input, found, caller, ports);
       if (route.itemBytes > 0) {
         const { limit = 0 } = parsed as { limit?: number };
-        leave = await enterAnswerRoom(caller.account.id, limit * route.itemBytes);
+        leave = await enterAnswerRoom(caller, limit * route.itemBytes);
         await admission.refuseLate(http); // it may have waited
       }
       const output = await operation.run(ports, caller, parsed, () => {

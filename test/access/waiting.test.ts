@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { Holder } from '../../src/access/memory-owner.ts';
 import { revokeApiKey } from '../../src/domain/api-keys.ts';
 import { operatorOf } from '../../src/domain/caller.ts';
 import { AnswerBudget } from '../../src/graphql/answer-budget.ts';
@@ -192,13 +193,15 @@ const waits: Record<string, (client: TestAccount, until: Promise<void>) => Promi
     };
     await Promise.all(Array.from({ length: 500 }, step)); // it waits behind so many
   },
-  async 'room for what it could answer'({ account }, until) {
-    const everything = { depth: 1, objects: 1, values: 1, slowFields: 0, bytes: 32 * 1024 * 1024, payloadBytes: 0 };
-    const budget = new AnswerBudget();
-    budget.spendCost(everything);
-    await inRoom(account.id, budget, () => until);
-  },
+  'room for what it could answer': (caller, until) => fillRoom(caller, until),
 };
+
+async function fillRoom(caller: Holder, until: Promise<void>): Promise<void> {
+  const everything = { depth: 1, objects: 1, values: 1, slowFields: 0, bytes: 32 * 1024 * 1024, payloadBytes: 0 };
+  const budget = new AnswerBudget();
+  budget.spendCost(everything);
+  await inRoom(caller, budget, () => until);
+}
 
 const remainingOf = async ({ account }: TestAccount): Promise<number> =>
   (await server.app.ports.limiter.peek(account)).remaining;
@@ -244,6 +247,21 @@ const large: Record<string, (authorization: string) => string> = {
     requestText('POST', '/graphql', { headers: { authorization }, body: JSON.stringify([two]) }),
   'a page over REST': (authorization) => requestText('GET', '/v1/events?limit=100', { headers: { authorization } }),
 };
+
+test.each(Object.entries(large))(
+  '%s does not wait until there is room for the answers of visitors',
+  async (_, textOf) => {
+    const { account, secret } = await server.account();
+    const { opened, open } = gate();
+    const visitor = { id: 'customer-7', name: null, email: null };
+    const waiting = Array.from({ length: 200 }, () => fillRoom({ account, visitor }, opened));
+    const wire = openWire(server.url);
+    await wire.send(textOf(`Bearer ${secret}`));
+    expect((await wire.response()).status).toBe(200);
+    open();
+    await Promise.all(waiting);
+  },
+);
 
 test.each(Object.entries(large))(
   '%s is refused, and costs nothing, if its credential is revoked while it waits for room',

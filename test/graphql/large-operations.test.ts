@@ -45,8 +45,8 @@ test('operations of an account begin while there is room, those that take little
   const small = budgetOf('{ account { id } }');
   const { promise: end, resolve: endAll } = Promise.withResolvers<void>();
   let begun = 0;
-  const begin = (accountId: string, budget: AnswerBudget): Promise<void> =>
-    inRoom(accountId, budget, async () => {
+  const begin = (id: string, budget: AnswerBudget): Promise<void> =>
+    inRoom({ account: { id } }, budget, async () => {
       begun++;
       await end;
     });

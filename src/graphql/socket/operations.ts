@@ -70,7 +70,7 @@ export class SocketOperations {
     const { caller, budget } = contextValue as OperationContext;
     const { socket } = state;
     for (;;) {
-      const result = await inRoom(caller.account.id, budget, () => {
+      const result = await inRoom(caller, budget, () => {
         refuseGone({ isGone: socket.isEnded });
         return socket.isWritable ? run(prepared, args) : undefined;
       });

@@ -55,6 +55,10 @@ const passing: readonly string[] = ['UNAVAILABLE', 'RATE_LIMITED'];
 /** Whether what was thrown may pass. What `fetch` and the connection throw may. */
 export const mayPass = (error: unknown): boolean => !(error instanceof ServiceError) || passing.includes(error.code);
 
+/** Whether it may pass for a follower, to whom others may leave a place. */
+export const mayPassForFollower = (error: unknown): boolean =>
+  mayPass(error) || (error as ServiceError).code === 'QUOTA_EXCEEDED';
+
 /** Whether it is a result of this type. A network that wants a sign-in answers with a page. */
 export const isResult = ({ ok, headers }: Response, type: string): boolean =>
   ok && `${headers.get('Content-Type')}`.includes(type);

@@ -1,6 +1,6 @@
 import type { Client as SocketClient } from 'graphql-ws/client';
 import type { Transport } from './client.ts';
-import { errorOfGraphQL, mayPass, ServiceError } from './errors.ts';
+import { errorOfGraphQL, mayPassForFollower, ServiceError } from './errors.ts';
 import type { FollowOptions } from './follow-stream.ts';
 import type { EventType } from './types.ts';
 import { backOffMs, wait, whenOnline } from './waiting.ts';
@@ -96,7 +96,7 @@ export async function* followSocket(
       }
       if (over.thrown) {
         const error = refusalOf(over.thrown);
-        if (!error || !mayPass(error)) throw error ?? over.thrown;
+        if (!(error instanceof ServiceError) || !mayPassForFollower(error)) throw error;
         await wait(backOffMs(refusals++, error.retryAfterSeconds), signal);
       }
     }
@@ -191,13 +191,12 @@ async function connect(
 /** Whether the token has expired, or was refused. */
 const isRefused = (lost: unknown): boolean => (lost as { code?: number }).code === 4403;
 
-/** What the service says when it refuses an operation, or closes the socket for good; undefined for anything else. */
-function refusalOf(thrown: unknown): ServiceError | undefined {
-  if (thrown instanceof ServiceError) return thrown;
+/** What the service says when it refuses an operation, or closes the socket for good; anything else as it is. */
+function refusalOf(thrown: unknown): unknown {
   if (Array.isArray(thrown)) return errorOfGraphQL(thrown); // of an `error` message
   const { code, reason } = thrown as Partial<CloseEvent>;
   return reason === undefined
-    ? undefined
+    ? thrown
     : new ServiceError(reason || `Closed: ${code}`, {
         code: code === 4429 ? 'RATE_LIMITED' : isRefused(thrown) ? 'UNAUTHENTICATED' : 'INTERNAL',
       });

@@ -1,5 +1,5 @@
 import { queryOf, type Transport } from './client.ts';
-import { errorOfResponse, isResult, mayPass, ServiceError } from './errors.ts';
+import { errorOfResponse, isResult, mayPassForFollower, ServiceError } from './errors.ts';
 import type { Event, EventType } from './types.ts';
 import { backOffMs, wait, whenOnline, within } from './waiting.ts';
 
@@ -41,9 +41,8 @@ export async function* followStream(
       });
       if (answer instanceof ServiceError) {
         const isExpired = answer.code === 'UNAUTHENTICATED' && credential.isRenewable && refused++ === 0;
-        if (isExpired) credential.renew(authorization);
-        else if (!mayPass(answer)) throw answer;
-        leastSeconds = answer.retryAfterSeconds;
+        if (!isExpired) throw answer;
+        credential.renew(authorization);
       } else {
         refused = 0;
         for await (const { id, data } of blocksOf(answer, silence)) {
@@ -53,7 +52,8 @@ export async function* followStream(
         }
       }
     } catch (error) {
-      if (signal?.aborted || !mayPass(error)) throw error;
+      if (signal?.aborted || !mayPassForFollower(error)) throw error;
+      leastSeconds = (error as Partial<ServiceError> | undefined)?.retryAfterSeconds;
     } finally {
       signal?.removeEventListener('abort', abort);
       silence.abort();

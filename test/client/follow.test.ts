@@ -219,6 +219,8 @@ test('a follower over a socket waits as long as it is told to when it is refused
     (socket: WebSocket, id: string) =>
       say(socket, id, 'error', [{ message: 'Too many.', extensions: { code: 'RATE_LIMITED', retryAfterSeconds: 1 } }]),
     (socket: WebSocket, id: string) =>
+      say(socket, id, 'error', [{ message: 'No place.', extensions: { code: 'QUOTA_EXCEEDED' } }]),
+    (socket: WebSocket, id: string) =>
       say(socket, id, 'next', { data: { events: { type: 'MESSAGE_SENT', cursor: 'the next cursor' } } }),
   ];
   const asked: number[] = [];
@@ -231,10 +233,49 @@ test('a follower over a socket waits as long as it is told to when it is refused
     done: false,
     value: { type: 'message.sent', cursor: 'the next cursor' },
   });
-  expect(asked).toHaveLength(2);
+  expect(asked).toHaveLength(3);
   expect((asked[1] ?? 0) - (asked[0] ?? 0)).toBeGreaterThan(990);
   await events.return();
 });
+
+test.each([['stream'], ['socket']] as const)(
+  'a follower over a %s waits until there is a place for it',
+  async (over) => {
+    const server = await startTestServer();
+    onTestFinished(() => server.close());
+    const account = await server.account();
+    const body = { scopes: ['conversations:read', 'events:read'], visitor: { id: 'customer-7' } };
+    const credential: string = (await account.rest('POST', '/tokens', { body })).body.token;
+    const others = new AbortController();
+    const options = { headers: { authorization: `Bearer ${credential}` }, signal: others.signal };
+    const places = Array.from({ length: 20 }, () => fetch(`${server.url}/v1/events/stream`, options));
+    for (const { status } of await Promise.all(places)) expect(status).toBe(200);
+    let refusals = 0;
+    const client = new Client({
+      url: server.url,
+      credential,
+      fetch: async (...given) => {
+        const response = await fetch(...given);
+        if (response.status === 409) refusals++;
+        return response;
+      },
+    });
+    const webSocketImpl = class extends globalThis.WebSocket {
+      constructor(...args: ConstructorParameters<typeof globalThis.WebSocket>) {
+        super(...args);
+        this.addEventListener('close', ({ code }) => code === 4429 && refusals++);
+      }
+    };
+    const { eventCursor: after } = await client.graphql<{ eventCursor: string }>('{ eventCursor }');
+    await account.rest('POST', '/conversations', { body: { visitor: { id: 'customer-7' } } });
+    const events = over === 'stream' ? client.follow({ after }) : client.follow({ after, over, webSocketImpl });
+    const next = events.next();
+    await Promise.race([next, until(() => refusals >= 2)]);
+    others.abort();
+    expect(await next).toMatchObject({ value: { type: 'conversation.started' } });
+    await events.return();
+  },
+);
 
 test('a follower over a socket names a scheme of sockets, also of an address in capitals: older browsers take no other', async () => {
   const addresses: string[] = [];

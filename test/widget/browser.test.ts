@@ -719,6 +719,36 @@ test('a page whose stream is refused for want of requests waits as it is told, a
   await shows(visitor.texts, ['Hello', 'On its way.']);
 });
 
+test('a chat for whose stream there is no place sends meanwhile, and has everything when there is one', async (context) => {
+  const { page, account, agent, visitor, server, site } = await open(context, { isTimed: true });
+  await page.goto('about:blank');
+  await eventually(
+    async () => server.app.sessions.size,
+    (size) => size === 0,
+  );
+  const body = { scopes: ['events:read'], visitor: { id: 'customer-7' } };
+  const { token } = (await account.rest('POST', '/tokens', { body })).body;
+  const others = new AbortController();
+  const options = { headers: { authorization: `Bearer ${token}` }, signal: others.signal };
+  const places = Array.from({ length: 20 }, () => fetch(`${server.url}/v1/events/stream`, options));
+  for (const { status } of await Promise.all(places)) expect(status).toBe(200);
+  const refused = page.waitForResponse((response) => response.status() === 409);
+  await page.goto(site.origin);
+  await refused;
+  await visitor.launcher.click();
+  await visitor.write('Hello');
+  const { id } = await agent.conversation();
+  await eventually(visitor.isSent, (isSent) => isSent);
+  await agent.answer(id, 'On its way.');
+  others.abort();
+  await eventually(
+    async () => server.app.sessions.size,
+    (size) => size === 0,
+  );
+  await page.clock.fastForward(31_000);
+  await shows(visitor.texts, ['Hello', 'On its way.']);
+});
+
 test('a chat that is told to wait for longer than an hour asks again after one, and not before', async (context) => {
   const { page, site, visitor } = await open(context, { isTimed: true });
   await page.route('**/graphql', async (route) => {

@@ -393,7 +393,7 @@ test('what was not sent into a conversation that was deleted meanwhile is said u
 
 test('what the key does not allow is said, and nothing breaks', async (context) => {
   const { page, errors, others, agent } = await open(context);
-  await others.start('Ada', 'Hello');
+  const id = await others.start('Ada', 'Hello');
   const keyWith = async (...scopes: string[]) =>
     (await others.ask('POST', '/api-keys', { name: 'some', scopes })).secret;
   await agent.signIn(await keyWith('conversations:read'));
@@ -401,6 +401,9 @@ test('what the key does not allow is said, and nothing breaks', async (context) 
   await agent.thread.getByText('the key lacks the scope conversations:write').waitFor();
   await shows(() => agent.connection.textContent(), 'Not live: the key lacks the scope events:read.');
   expect([await agent.button('Close').isDisabled(), await agent.texts()]).toEqual([true, ['Hello']]);
+  await others.write(id, 'Are you there?');
+  await agent.button('Refresh').click();
+  await shows(agent.texts, ['Hello', 'Are you there?']);
   await agent.button('Sign out').click();
   await page.getByLabel('API key').fill(await keyWith('events:read'));
   await agent.button('Sign in').click();

@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import fc from 'fast-check';
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, onTestFinished, test, vi } from 'vitest';
 import { Client } from '../../src/client/index.ts';
 import { inbox as inboxDocument } from '../../src/console/documents.ts';
 import { type Filter, firstFilter, variablesOf } from '../../src/console/inbox/filter.ts';
@@ -274,6 +274,44 @@ test('a message that is sent is shown once from the first moment, and is there o
   for (const texts of seen) expect(new Set(texts).size).toBe(texts.length);
   expect(inbox.thread?.messages[1]).toMatchObject({ sender: 'AGENT', author: grace });
   await until(() => inbox.thread?.row?.unreadCount === 0); // who answers has read
+});
+
+test('without events, what others wrote before an answer is shown with it', async () => {
+  const { inbox, id, ask } = await openThread(['conversations:read', 'conversations:write']);
+  await ask('POST', '/messages', { sender: 'visitor', content: 'Are you there?' });
+  inbox.type(id, 'It is on its way.');
+  inbox.send();
+  await until(() => inbox.drafts.length === 0);
+  await until(() => contentsOf(inbox).length > 2);
+  expect(contentsOf(inbox)).toEqual(['Where is it?', 'Are you there?', 'It is on its way.']);
+});
+
+test('what others wrote into an empty conversation is shown, also when its event comes after an answer', async () => {
+  const arriving = gate();
+  vi.stubGlobal(
+    'WebSocket',
+    class extends WebSocket {
+      override set onmessage(take: (message: MessageEvent) => void) {
+        super.onmessage = (message) => void arriving.opened.then(() => take(message));
+      }
+    },
+  );
+  onTestFinished(() => void vi.unstubAllGlobals());
+  const server = await startTestServer();
+  onTestFinished(() => server.close());
+  const { secret, rest } = await server.account();
+  const { id } = (await rest('POST', '/conversations', { body: {} })).body;
+  const page = follow(server.url, secret);
+  const inbox = await page.inbox();
+  await inbox.open(id);
+  await until(() => page.live.connection === 'live');
+  await rest('POST', `/conversations/${id}/messages`, { body: { sender: 'visitor', content: 'Where is it?' } });
+  inbox.type(id, 'It is on its way.');
+  inbox.send();
+  await until(() => inbox.drafts.length === 0);
+  arriving.open();
+  await until(() => contentsOf(inbox).length === 2);
+  expect(contentsOf(inbox)).toEqual(['Where is it?', 'It is on its way.']);
 });
 
 test('a message that was refused says why, and can be discarded, or sent once more', async () => {

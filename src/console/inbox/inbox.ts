@@ -72,7 +72,7 @@ export class Inbox {
     const { live } = this.#context;
     this.#stop = live.listen(
       (event) => this.#fold(event),
-      () => void this.#reload(),
+      () => void this.reload(),
     );
     await this.list.load();
   }
@@ -81,6 +81,13 @@ export class Inbox {
     this.#stop?.();
     this.#stop = undefined;
     this.thread?.leave();
+  }
+
+  /** Reads all that is shown anew. */
+  async reload(): Promise<void> {
+    const { list, search, thread } = this;
+    const isSearch = search.words !== '';
+    await Promise.all([list.load(), isSearch && search.find(search.words, list.filter), thread && this.#load(thread)]);
   }
 
   /** Reads again what could not be read, once the service is back. */
@@ -224,17 +231,13 @@ export class Inbox {
       const answer = await ask<Answer>(this.#context, sendMessage, { input, agent: agent.id }, options);
       this.#receive(conversationId, answer.sendMessage.message);
       this.#putAnswer(answer.sendMessage.conversation);
+      // Without events, nothing else tells what is missing.
+      if (this.#context.live.connection === 'off' && this.thread?.hasGap) void this.#load(this.thread);
     } catch (error) {
       draft.error = error;
       if (codeOf(error) === 'NOT_FOUND') this.#remove(conversationId);
     }
     this.#changed();
-  }
-
-  async #reload(): Promise<void> {
-    const { list, search, thread } = this;
-    const isSearch = search.words !== '';
-    await Promise.all([list.load(), isSearch && search.find(search.words, list.filter), thread && this.#load(thread)]);
   }
 
   /** Reads a conversation, of which nothing is kept if it is gone. */

@@ -30,7 +30,7 @@ export function ListView({ inbox, openId, isLive }: Props) {
           <p class="hint" role="status">
             {source.isLoading ? 'Loading …' : countOf(rows.length, source.hasMore, isSearch)}
           </p>
-          {!isLive && <Button onClick={() => list.load()}>Refresh</Button>}
+          {!isLive && <Button onClick={() => inbox.reload()}>Refresh</Button>}
         </div>
         <SearchField inbox={inbox} />
         <Filters inbox={inbox} />

@@ -21,9 +21,7 @@ export interface Changes {
 export class Thread {
   readonly id: string;
   readonly #context: Context;
-  #messages = new Map<number, ShownMessage>();
-  /** What was told while an answer is awaited. */
-  #told: Map<number, ShownMessage> | undefined;
+  readonly #messages = new Map<number, ShownMessage>();
   #asking: AbortController | undefined;
   #cursor: string | null = null;
   #sorted: readonly ShownMessage[] | undefined;
@@ -54,23 +52,29 @@ export class Thread {
     return this.isLoaded && this.#cursor !== null;
   }
 
+  /** Whether messages are missing among those that are shown. */
+  get hasGap(): boolean {
+    const [oldest] = this.messages;
+    const before = oldest !== undefined && this.hasOlder ? oldest.sequence - 1 : 0;
+    return this.messages.length < (this.messages.at(-1)?.sequence ?? 0) - before;
+  }
+
   /** Reads the last messages; those before them that were shown are forgotten, since others may lie between. */
   async load(): Promise<void> {
     this.#asking?.abort();
     const asking = new AbortController();
     this.#asking = asking;
-    this.#told = new Map();
     this.error = undefined;
     this.#context.changed();
     try {
       await this.#context.live.ready;
       const { conversation } = await this.#read(null, asking.signal);
       if (asking.signal.aborted) return;
-      const told = this.#told;
-      this.#messages = new Map();
+      const [oldest] = conversation.messages.nodes;
+      for (const { sequence } of this.messages) {
+        if (oldest !== undefined && sequence < oldest.sequence) this.#messages.delete(sequence);
+      }
       this.#take(conversation);
-      for (const message of told.values()) this.#messages.set(message.sequence, message);
-      this.#sorted = undefined;
       this.isLoaded = true;
     } catch (error) {
       if (asking.signal.aborted) return;
@@ -78,10 +82,7 @@ export class Thread {
       if (codeOf(error) === 'NOT_FOUND') this.isGone = true;
       else this.error = error;
     } finally {
-      if (this.#asking === asking) {
-        this.#asking = undefined;
-        this.#told = undefined;
-      }
+      if (this.#asking === asking) this.#asking = undefined;
       this.#context.changed();
     }
   }
@@ -124,11 +125,10 @@ export class Thread {
   /** @param key that of the draft that it was */
   add(message: Message, key = message.id): void {
     const [oldest] = this.messages;
-    const isTooOld = oldest !== undefined && message.sequence < oldest.sequence; // it is read with others of its time
-    if (isTooOld || this.#messages.has(message.sequence)) return;
-    const shown = { ...message, key };
-    this.#told?.set(message.sequence, shown);
-    this.#messages.set(message.sequence, shown);
+    const isOlder = oldest !== undefined && message.sequence < oldest.sequence;
+    if (isOlder && this.hasOlder) return; // it is read with others of its time
+    if (this.#messages.has(message.sequence)) return;
+    this.#messages.set(message.sequence, { ...message, key });
     this.#sorted = undefined;
   }
 

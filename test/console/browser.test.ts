@@ -174,6 +174,23 @@ test('searching and filtering show what fits, with the matches marked', async (c
   expect(errors).toEqual([]);
 });
 
+test('a list whose rows were all closed says that there are none only if that is so', async (context) => {
+  const { others, agent, account } = await open(context);
+  for (let number = 1; number <= 51; number++) await others.start(`${number}`, 'Hello');
+  await agent.signIn(account.secret);
+  await shows(async () => (await agent.names()).length, 50);
+  const { data } = await others.ask('GET', '/conversations?limit=50');
+  for (const { id } of data) await others.ask('PATCH', `/conversations/${id}`, { status: 'closed' });
+  await shows(agent.names, []);
+  const none = agent.list.getByText('No conversations with this filter.');
+  expect(await none.count()).toBe(0);
+  await agent.button('Load more').click();
+  await shows(agent.names, ['1']);
+  const last = (await others.ask('GET', '/conversations?status=pending')).data[0].id;
+  await others.ask('PATCH', `/conversations/${last}`, { status: 'closed' });
+  await none.waitFor();
+});
+
 test('while the service is away the page says so, and then goes on without a missed or doubled message', async (context) => {
   const databasePath = `${temporaryFolder()}/test.db`;
   const { apiKey } = await commandLine(databasePath).json<{ apiKey: { secret: string } }>(

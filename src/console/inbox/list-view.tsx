@@ -54,7 +54,7 @@ export function ListView({ inbox, openId, isLive }: Props) {
             ))}
           </ul>
         )}
-        {rows.length === 0 && !source.isLoading && source.error === undefined && (
+        {rows.length === 0 && !source.hasMore && !source.isLoading && source.error === undefined && (
           <Empty>{isSearch ? 'Nothing found with this filter.' : 'No conversations with this filter.'}</Empty>
         )}
         {source.hasMore && (

@@ -7,6 +7,8 @@ import { inOrder, type Place, readUpTo, together } from './rows.ts';
 const pageSize = 50;
 /** So many conversations are shown at most: who looks for others narrows the filter. */
 const mostRows = 500;
+/** So many are kept, for when those are gone. What events add beyond that has the list begin anew. */
+const mostKept = 2 * mostRows;
 
 /** The conversations that a filter shows, down to the end of the last page that was read, kept up to date by events. */
 export class ConversationList {
@@ -18,8 +20,6 @@ export class ConversationList {
   #cursor: string | null = null;
   /** The last place of the pages that were read, if there are more. */
   #end: Place | undefined;
-  /** Whether the last ones were dropped: no cursor leads to them any more. */
-  #isTrimmed = false;
   #sorted: readonly Row[] | undefined;
   filter = firstFilter;
   error: unknown;
@@ -29,7 +29,7 @@ export class ConversationList {
   }
 
   get rows(): readonly Row[] {
-    this.#sorted ??= [...this.#rows.values()].sort(inOrder);
+    this.#sorted ??= [...this.#rows.values()].sort(inOrder).slice(0, mostRows);
     return this.#sorted;
   }
 
@@ -42,12 +42,12 @@ export class ConversationList {
   }
 
   get hasMore(): boolean {
-    return this.#end !== undefined && !this.isFull;
+    return this.#end !== undefined && this.#rows.size < mostRows;
   }
 
   /** Whether there are more than are ever shown. */
   get isFull(): boolean {
-    return this.#isTrimmed || (this.#end !== undefined && this.#rows.size >= mostRows);
+    return this.#rows.size > mostRows || (this.#end !== undefined && !this.hasMore);
   }
 
   /** Shows others. */
@@ -56,7 +56,6 @@ export class ConversationList {
     this.#rows.clear();
     this.#sorted = undefined;
     this.#end = undefined;
-    this.#isTrimmed = false;
     await this.load();
   }
 
@@ -73,6 +72,7 @@ export class ConversationList {
   put(row: Row): void {
     this.#told?.set(row.id, together(this.#told.get(row.id) ?? undefined, row));
     this.#keep(row);
+    if (this.#rows.size > mostKept && !this.isLoading) void this.load();
   }
 
   remove(id: string): void {
@@ -113,10 +113,7 @@ export class ConversationList {
   }
 
   #take({ nodes, pageInfo }: InboxPage['conversations'], isFirst: boolean): void {
-    if (isFirst) {
-      this.#rows.clear();
-      this.#isTrimmed = false;
-    }
+    if (isFirst) this.#rows.clear();
     this.#cursor = pageInfo.endCursor;
     this.#end = pageInfo.hasNextPage ? nodes.at(-1) : undefined;
     const told = this.#told;
@@ -129,17 +126,8 @@ export class ConversationList {
     const row = together(this.#rows.get(given.id), given);
     this.#sorted = undefined;
     const isShown = matches(this.filter, row, this.#context.session.agent.id) && !this.#isBeyond(row);
-    if (!isShown) {
-      this.#rows.delete(row.id);
-      return;
-    }
-    this.#rows.set(row.id, row);
-    if (this.#rows.size <= mostRows) return;
-    const last = this.rows.at(-1);
-    if (last !== undefined) this.#rows.delete(last.id);
-    this.#sorted = undefined;
-    this.#end = this.rows.at(-1);
-    this.#isTrimmed = true;
+    if (isShown) this.#rows.set(row.id, row);
+    else this.#rows.delete(row.id);
   }
 
   /** Whether a conversation comes after those that were read: it is shown when they are. */

@@ -15,6 +15,9 @@ const headers = { 'Cache-Control': 'public, max-age=31536000, immutable', Vary: 
 
 const prefix = '/assets/';
 
+/** What the build puts into names. */
+const hash = /-[A-Z0-9]{8}(?=\.\w+$)/;
+
 /** Serves the assets that the build has put into a folder. Each is read for its first request. */
 export class Assets {
   readonly #folder: string;
@@ -35,11 +38,20 @@ export class Assets {
     return `${prefix.slice(1)}${this.#read()[name]}`;
   }
 
-  /** What is at a path; undefined if that is no asset. */
+  /**
+   * What is at a path; undefined if that is no asset. While two versions serve side by side, the page may be of the other:
+   * it works with the assets of this one, but nobody may keep them under that name.
+   */
   at(path: string, acceptEncoding: string | undefined): Page | undefined {
     if (!path.startsWith(prefix) || !this.areBuilt) return undefined;
     const name = path.slice(prefix.length);
-    if (!Object.values(this.#read()).includes(name)) return undefined;
+    const own = hash.test(name) ? this.#read()[name.replace(hash, '')] : undefined;
+    if (own === undefined) return undefined;
+    const form = formFor(this.#formsOf(own), acceptEncoding);
+    return name === own ? form : { ...form, headers: { ...form.headers, 'Cache-Control': 'no-store' } };
+  }
+
+  #formsOf(name: string): PageForms {
     let forms = this.#forms.get(name);
     if (forms === undefined) {
       const type = types[name.split('.').at(-1) ?? ''] ?? '';
@@ -51,7 +63,7 @@ export class Assets {
       ];
       this.#forms.set(name, forms);
     }
-    return formFor(forms, acceptEncoding);
+    return forms;
   }
 
   #read(): Readonly<Record<string, string>> {

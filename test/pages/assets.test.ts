@@ -75,6 +75,19 @@ test('they can be asked for by HEAD, and are not sent to who has them', async ()
   expect([known.status, known.bytes.length]).toEqual([304, 0]);
 });
 
+test('a page of another version gets those of this one, which nobody keeps under the name that it asked for', async () => {
+  for (const address of (await Promise.all(['/console', '/docs', '/graphql'].map(assetsOf))).flat()) {
+    const [own, other] = [await get(address), await get(address.replace(/-[A-Z0-9]{8}\./, '-0THER0NE.'))];
+    expect([other.status, other.headers['content-type'], other.headers['cache-control']]).toEqual([
+      200,
+      own.headers['content-type'],
+      'no-store',
+    ]);
+    expect(other.bytes).toEqual(own.bytes);
+    expect((await get(address)).headers['cache-control']).toBe('public, max-age=31536000, immutable');
+  }
+});
+
 test('nothing else of the folder is served', async () => {
   const [address = ''] = await assetsOf('/docs');
   const others = [
@@ -85,6 +98,9 @@ test('nothing else of the folder is served', async () => {
     '..%2fmain.js',
     '%2e%2e/main.js',
     'reference.js',
+    'names-0THER0NE.json',
+    'reference-0THER0NE.js.gz',
+    'main-0THER0NE.js',
   ];
   for (const name of others) expect([name, (await get(`/assets/${name}`)).status]).toEqual([name, 404]);
 });

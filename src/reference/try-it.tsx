@@ -20,7 +20,7 @@ interface Answer {
 const dullHeaders =
   /^(connection|content-length|content-security-policy|date|keep-alive|referrer-policy|strict-|vary|x-content)/;
 
-/** A stream is shown from so many characters before its end. */
+/** A stream is shown from so many characters before its end, and any other answer whole. */
 const mostShown = 100_000;
 
 interface TryItProps {
@@ -63,8 +63,10 @@ export function TryIt({ operation, caller, service }: TryItProps) {
     let received = '';
     setAnswer({ ...shown, body: received });
     for await (const piece of textOf(response)) {
-      received = (received + piece).slice(-mostShown);
-      if (operation.isStream) setAnswer({ ...shown, body: received });
+      received += piece;
+      if (!operation.isStream) continue;
+      received = received.slice(-mostShown);
+      setAnswer({ ...shown, body: received });
     }
     noteIds(received);
     setAnswer({ ...shown, ms: performance.now() - start, body: laidOut(received) });

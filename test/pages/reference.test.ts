@@ -182,6 +182,24 @@ describe('in a browser', () => {
     expect(errors.every((error) => error.includes('401'))).toBe(true); // the browser itself says so
   });
 
+  longTest('an answer is shown whole, however long it is', async (context) => {
+    const { id } = (await account.rest('POST', '/conversations', { body: {} })).body;
+    const body = { sender: 'visitor', content: 'x'.repeat(16_384) };
+    for (let sent = 0; sent < 10; sent++) await account.rest('POST', `/conversations/${id}/messages`, { body });
+    const { page } = await open(context);
+    await giveCredential(page);
+    const section = page.locator('#listMessages');
+    await section.getByRole('button', { name: 'Try it' }).click();
+    await section.getByLabel('conversationId path').fill(id);
+    await section.getByRole('button', { name: 'Send' }).click();
+    const answer = section.getByLabel('Answer').locator('pre');
+    await answer.waitFor();
+    const shown = (await answer.textContent()) ?? '';
+    expect(JSON.parse(shown).data.map(({ content }: { content: string }) => content.length)).toEqual(
+      Array(10).fill(16_384),
+    );
+  });
+
   longTest('events are shown as they arrive, until they are stopped', async (context) => {
     const { page, errors, foreign } = await open(context);
     await giveCredential(page);

@@ -878,6 +878,22 @@ describe('events', () => {
     expect((await ada.rest('GET', `/conversations/${nobodys.id}`)).status).toBe(200);
   });
 
+  test('have cursors that tell nothing, too, which every change answers with, also when it is repeated', async () => {
+    const changes = Object.values(onConversation)
+      .map((attempt) => attempt(adas).graphql)
+      .filter((text) => text.startsWith('mutation'));
+    expect(changes).toHaveLength(3);
+    const once = (text: string) => text.replace(' }) {', `, idempotencyKey: "${text.length}" }) {`);
+    const repeated = [give('createConversation', 'subject: "x"'), ...changes].filter((text) => !/markRead/.test(text));
+    for (const text of [...changes, ...repeated.flatMap((each) => [once(each), once(each)])]) {
+      const { data, errors } = await ada.graphql(text);
+      expect(errors).toBeUndefined();
+      const [{ eventCursor }] = Object.values<Json>(data) as [Json];
+      expect(eventCursor).toMatch(/^[\w-]{102}$/);
+      expect((await ada.rest('GET', `/events?after=${eventCursor}`)).status).toBe(200);
+    }
+  });
+
   test('have cursors that tell nothing and are good for every token of the visitor, and of nobody else', async () => {
     const { eventCursor } = (await ada.graphql('{ eventCursor }')).data;
     const page = (await ada.rest('GET', '/events?limit=1')).body;

@@ -1,5 +1,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
-import { scopes } from '../../src/domain/caller.ts';
+import { type Caller, operatorOf, scopes } from '../../src/domain/caller.ts';
+import type { DomainError } from '../../src/domain/errors.ts';
+import { streamEvents } from '../../src/domain/events.ts';
 import { timestamp } from '../../src/domain/time.ts';
 import type { Client, Json } from '../support/client.ts';
 import { minuteMs } from '../support/clock.ts';
@@ -175,6 +177,45 @@ test('it sees the same of its conversation itself, on both faces', async () => {
   });
 });
 
+test.each(['the account’s own page', 'its visitor'])(
+  'subscriptions that are alike but for whom they are of show each what it may see, where the first is of %s',
+  async (first) => {
+    const other = (await account.rest('POST', '/conversations', { body: { externalId: 'another secret' } })).body.id;
+    const asked = { scopes: ['conversations:read', 'events:read'], sender: 'visitor' };
+    const tokenOf = async (binding: object): Promise<string> =>
+      (await account.rest('POST', '/tokens', { body: { ...asked, ...binding } })).body.token;
+    const [own, its, others] = (await Promise.all(
+      [{}, { conversationId }, { conversationId: other }].map(async (binding) => openSocket(await tokenOf(binding))),
+    )) as [RawSocket, RawSocket, RawSocket];
+    const query = `subscription { messageReceived {
+      conversation { current { id externalId metadata tags assignee { id name } } }
+    } }`;
+    const sockets = first === 'its visitor' ? [others, its, own] : [own, its, others];
+    for (const [index, socket] of sockets.entries()) {
+      socket.subscribe('s', query);
+      await until(() => server.app.liveLog.followers === index + 1);
+    }
+    await write('Hello');
+    await account.rest('POST', `/conversations/${other}/messages`, { body: { content: 'Hi', sender: 'visitor' } });
+    await until(() => own.of('s').length === 2 && its.of('s').length === 1 && others.of('s').length === 1);
+    const seen = (socket: RawSocket): Json[] =>
+      socket.of('s').map(({ payload }) => payload.data.messageReceived.conversation.current);
+    const nothing = { metadata: {}, externalId: null, tags: [] };
+    expect(seen(own)).toMatchObject([
+      {
+        id: conversationId,
+        externalId: `secret ${account.account.id}`,
+        metadata: { note: 'secret' },
+        tags: ['secret'],
+      },
+      { id: other, externalId: 'another secret' },
+    ]);
+    expect(seen(own)[0]?.assignee).toEqual({ id: 'secret agent', name: 'Grace' });
+    expect(seen(its)).toEqual([{ id: conversationId, ...nothing, assignee: { id: null, name: 'Grace' } }]);
+    expect(seen(others)).toEqual([{ id: other, ...nothing, assignee: null }]);
+  },
+);
+
 test('it sees the names of the agents who write, and not their ids', async () => {
   const [token, path] = [await tokenFor(), `/conversations/${conversationId}/messages`];
   const stream = await openStream(token);
@@ -330,6 +371,24 @@ describe('its cursors', () => {
       expect(cursor).not.toBe(before.eventCursor);
       for (const { events } of await pages(client, cursor)) expect(events).toHaveLength(1);
     }
+  });
+
+  test('that the log no longer reaches back to once a subscription has begun give such another, too', async () => {
+    const client = await bound();
+    const { eventCursor: after } = (await client.graphql('{ eventCursor }')).data;
+    await write('before');
+    const caller: Caller = { ...operatorOf(account.account), credential: 'token', conversationId, sender: 'visitor' };
+    const stream = (await streamEvents.execute(server.app.ports, caller, { after })).follow();
+    onTestFinished(() => stream.end());
+    await server.storage.write(async (tx) => tx.events.prune(server.clock.now() + minuteMs, 100));
+    await write('after it');
+    const expired = await stream[Symbol.asyncIterator]()
+      .next()
+      .catch((error: unknown) => error);
+    expect(expired).toMatchObject({ code: 'CURSOR_EXPIRED' });
+    const { oldestCursor } = (expired as DomainError).facts;
+    expect(oldestCursor).toMatch(/^[\w-]{102}$/);
+    for (const { events } of await pages(client, oldestCursor)) expect(events).toHaveLength(1);
   });
 });
 

@@ -1,11 +1,13 @@
 import { request } from 'undici';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { revocationMs } from '../../src/access/admission.ts';
 import { type Caller, scopes } from '../../src/domain/caller.ts';
 import { sendMessage } from '../../src/domain/messages.ts';
 import { openWire, requestText } from '../http/wire.ts';
 import type { Json } from '../support/client.ts';
 import { longTest } from '../support/effort.ts';
 import { startTestServer, type TestAccount, type TestServer } from '../support/server.ts';
+import { until } from '../support/wait.ts';
 
 // A conversation can hold 8 MiB. It is read and written in pieces, which nobody has to wait for.
 
@@ -81,17 +83,32 @@ test('HEAD has the headers of a large conversation, and reads no message', async
   expect(statements.filter(readsMessages)).toEqual([]);
 });
 
-longTest('a large conversation that is deleted while it is read is cut off, not ended', async () => {
-  const id = await conversationWith(160, '€'.repeat(16_384));
+/** Begins to read a conversation, stops, and reads on when something has happened. */
+async function cutOffAfter(id: string, secret: string, happens: () => Promise<void>): Promise<void> {
   const wire = openWire(server.url);
   wire.pause();
-  await wire.send(
-    requestText('GET', `/v1/conversations/${id}`, { headers: { Authorization: `Bearer ${client.secret}` } }),
-  );
+  await wire.send(requestText('GET', `/v1/conversations/${id}`, { headers: { Authorization: `Bearer ${secret}` } }));
   await client.rest('GET', '/account');
-  expect((await client.rest('DELETE', `/conversations/${id}`)).status).toBe(204);
+  await happens();
   wire.goOn();
   await wire.ended;
   await expect(wire.response()).rejects.toThrow('The connection ended');
   expect(server.logLines.filter(({ level }) => level === 'error')).toEqual([]);
+}
+
+longTest('a large conversation that is deleted while it is read is cut off, not ended', async () => {
+  const id = await conversationWith(160, '€'.repeat(16_384));
+  await cutOffAfter(id, client.secret, async () => {
+    expect((await client.rest('DELETE', `/conversations/${id}`)).status).toBe(204);
+  });
+});
+
+longTest('and so is one whose reader’s key is revoked meanwhile', async () => {
+  const id = await conversationWith(160, '€'.repeat(16_384));
+  const key = (await client.rest('POST', '/api-keys', { body: { name: 'ending' } })).body;
+  await cutOffAfter(id, key.secret, async () => {
+    expect((await client.rest('DELETE', `/api-keys/${key.id}`)).status).toBe(204);
+    const revokedMs = performance.now();
+    await until(() => performance.now() > revokedMs + revocationMs);
+  });
 });

@@ -60,7 +60,7 @@ interface DeliveryTimings {
   readonly webhookTotalMs: number;
 }
 
-const defaultDeliveryTimings: DeliveryTimings = { webhookConnectMs: 5_000, webhookTotalMs: 15_000 };
+export const defaultDeliveryTimings: DeliveryTimings = { webhookConnectMs: 5_000, webhookTotalMs: 15_000 };
 
 export interface App {
   readonly ports: Ports;

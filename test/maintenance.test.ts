@@ -3,9 +3,20 @@ import { dayMs, minuteMs } from './support/clock.ts';
 import { isOnPostgres } from './support/postgres.ts';
 import { sampleAttempt, sampleConversation, sampleDelivery, sampleEvent } from './support/samples.ts';
 import { startTestServer } from './support/server.ts';
-import { until } from './support/wait.ts';
+import { eventually, until } from './support/wait.ts';
 
 // What the service does every minute.
+
+test('what is old is removed, without anybody asking for it', async () => {
+  const server = await startTestServer({ tickMs: 20 });
+  onTestFinished(() => server.close());
+  const client = await server.account();
+  await client.rest('POST', '/conversations', { body: {} });
+  const events = () => server.query('SELECT count(*) AS count FROM events');
+  expect(await events()).toEqual([{ count: 1 }]);
+  server.clock.nowMs += 31 * dayMs;
+  await eventually(events, ([found]) => found?.['count'] === 0);
+});
 
 test('what is old is removed, though what is reserved of limits cannot be handed back', async () => {
   const server = await startTestServer();

@@ -4,8 +4,10 @@ import { join } from 'node:path';
 import type { Readable } from 'node:stream';
 import { fileURLToPath } from 'node:url';
 import { expect, onTestFinished, test } from 'vitest';
+import { defaultDeliveryTimings } from '../src/app.ts';
 import { variables } from '../src/config.ts';
 import { closeCodes } from '../src/graphql/socket/client-socket.ts';
+import { defaultTimings } from '../src/http/timings.ts';
 import { longTest } from './support/effort.ts';
 import { temporaryFolder } from './support/files.ts';
 import { freshCopy, userEnvironment } from './support/fresh-copy.ts';
@@ -220,6 +222,25 @@ test('the GUIDE explains every code with which a socket can be closed', () => {
   // Besides the service's own, those of graphql-transport-ws and of RFC 6455.
   const codes = [...Object.values(closeCodes), 4401, 4406, 4409, 1008, 1009];
   expect(explained.sort()).toEqual(codes.sort());
+});
+
+test('GUIDE and OPERATING name the times after which connections are closed and webhooks have failed', () => {
+  const seconds = (ms: number): string => `${ms / 1_000} s`;
+  const { headMs, requestMs, heartbeatMs, slowReaderMs, pingMs, initMs } = defaultTimings;
+  const { webhookConnectMs, webhookTotalMs } = defaultDeliveryTimings;
+  // These are the contract's.
+  const agreed = [slowReaderMs, heartbeatMs, pingMs, initMs, webhookConnectMs, webhookTotalMs];
+  expect(agreed.map(seconds)).toEqual(['30 s', '15 s', '12 s', '3 s', '5 s', '15 s']);
+  const named = [
+    `must arrive within ${seconds(headMs)} and ${seconds(requestMs)}`,
+    `is disconnected after ${seconds(slowReaderMs)}`,
+    `event streams carry something at least every ${seconds(heartbeatMs)}, sockets every ${seconds(pingMs)}`,
+    `\`connection_init\`, for ${seconds(initMs)}`,
+  ];
+  for (const text of named) expect(operating).toContain(text);
+  expect(guide).toContain(`no \`connection_init\` arrived within ${seconds(initMs)}`);
+  const deadline = `connection within ${seconds(webhookConnectMs)}, respond with 2xx within ${seconds(webhookTotalMs)} in all`;
+  expect(guide).toContain(deadline);
 });
 
 /** The messages that the sources log at the level `warn` or `error`. */

@@ -37,6 +37,8 @@ export interface ServerOptions {
   readonly onStatement?: (sql: string) => void;
   /** Timeouts and intervals that differ from the contract's. For tests. */
   readonly timings?: AppOptions['timings'];
+  /** Between what is done every minute. For tests. */
+  readonly tickMs?: number;
   /** Limits that differ from the documented ones. For tests. */
   readonly connectionLimits?: Partial<ConnectionLimits>;
   /** Name servers to resolve webhook hosts with, instead of the system's. For tests. */
@@ -125,7 +127,7 @@ export async function startServer({
   metrics.start();
   const ticking = setInterval(() => {
     app.tick().catch((error: unknown) => log.warn({ err: error }, 'periodic maintenance failed'));
-  }, tickMs).unref();
+  }, options.tickMs ?? tickMs).unref();
   const { port } = server.address() as AddressInfo;
   worker?.listening(port, { lead, report: () => app.metrics() });
   const host = config.host.includes(':') ? `[${config.host}]` : config.host;

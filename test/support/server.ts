@@ -54,6 +54,7 @@ export interface TestServerOptions {
   readonly config?: Partial<Config>;
   readonly onStatement?: (sql: string) => void;
   readonly timings?: ServerOptions['timings'];
+  readonly tickMs?: ServerOptions['tickMs'];
   readonly connectionLimits?: ServerOptions['connectionLimits'];
   readonly nameServers?: ServerOptions['nameServers'];
   readonly routes?: ServerOptions['routes'];
@@ -119,6 +120,7 @@ export async function startTestServer(options: TestServerOptions = {}): Promise<
     clock,
     ...(options.onStatement && { onStatement: options.onStatement }),
     ...(options.timings && { timings: options.timings }),
+    ...(options.tickMs && { tickMs: options.tickMs }),
     ...(options.connectionLimits && { connectionLimits: options.connectionLimits }),
     ...(options.routes && { routes: options.routes }),
     // No test talks to the world outside: nobody answers at the port for what is to be discarded.

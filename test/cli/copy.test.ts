@@ -286,21 +286,28 @@ describe('everything is copied', () => {
 describe('the limiter’s clock', () => {
   const hourMs = 60 * minuteMs;
 
-  test.each([
-    ['behind', -2 * hourMs],
-    ['ahead', 2 * hourMs],
-  ])('of a file that is %s does not let anybody send more than the limit', async (_, byMs) => {
-    const [file, target] = [await emptyDatabase('file'), await database()];
+  /** A file whose clock differs from the time of day, with what an account has spent by it: in which minutes, how much. */
+  async function fileWithClock(byMs: number, spent: (minute: number) => Record<number, number>) {
+    const file = await emptyDatabase('file');
     const { account } = await fill(file);
     const source = sqlite(file);
     const [wallMs, uptimeMs] = [systemClock.now(), systemClock.uptimeMs()];
     source
       .prepare('INSERT INTO rate_clock VALUES (1, ?, ?, ?, ?)')
       .run(wallMs + byMs, wallMs, uptimeMs, systemClock.boot);
-    source
-      .prepare('INSERT INTO rate_windows (account_id, minute, count) VALUES (?, ?, 70), (?, ?, 7)')
-      .run(account.id, minuteOf(wallMs + byMs), account.id, minuteOf(wallMs + byMs) - 61);
+    const add = source.prepare('INSERT INTO rate_windows (account_id, minute, count) VALUES (?, ?, ?)');
+    const minute = minuteOf(wallMs + byMs);
+    for (const [at, count] of Object.entries(spent(minute))) add.run(account.id, Number(at), count);
     source.close();
+    return { file, account, minute };
+  }
+
+  test.each([
+    ['behind', -2 * hourMs],
+    ['ahead', 2 * hourMs],
+  ])('of a file that is %s does not let anybody send more than the limit', async (_, byMs) => {
+    const { file, account } = await fileWithClock(byMs, (minute) => ({ [minute]: 70, [minute - 61]: 7 }));
+    const target = await database();
     await copied(file, target);
     const storage = await storageOf(target);
     onTestFinished(() => storage.close());
@@ -324,16 +331,8 @@ describe('the limiter’s clock', () => {
     ['behind', 'PostgreSQL', 'postgres', -2.51 * hourMs],
     ['ahead', 'PostgreSQL', 'postgres', 2.51 * hourMs],
   ] as const)('of a file that is %s lets what was spent leave the window in time in %s', async (_, __, to, byMs) => {
-    const [file, target] = [await emptyDatabase('file'), await emptyDatabase(to)];
-    const { account } = await fill(file);
-    const source = sqlite(file);
-    const [wallMs, uptimeMs] = [systemClock.now(), systemClock.uptimeMs()];
-    source
-      .prepare('INSERT INTO rate_clock VALUES (1, ?, ?, ?, ?)')
-      .run(wallMs + byMs, wallMs, uptimeMs, systemClock.boot);
-    const spentIn = minuteOf(wallMs + byMs);
-    source.prepare('INSERT INTO rate_windows (account_id, minute, count) VALUES (?, ?, 70)').run(account.id, spentIn);
-    source.close();
+    const { file, account, minute: spentIn } = await fileWithClock(byMs, (minute) => ({ [minute]: 70 }));
+    const target = await emptyDatabase(to);
     await copied(file, target);
     const storage = await storageOf(target);
     onTestFinished(() => storage.close());

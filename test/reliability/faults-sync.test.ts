@@ -1,6 +1,7 @@
+import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect } from 'vitest';
-import { serve } from '../cli/program.ts';
+import { serve, start } from '../cli/program.ts';
 import { clientOf, type Json } from '../support/client.ts';
 import { effort, longTest as test } from '../support/effort.ts';
 import { temporaryFolder } from '../support/files.ts';
@@ -62,6 +63,26 @@ describe.skipIf(cannotBreak !== undefined)(name, () => {
     const list = await again.rest('GET', '/conversations?externalId=refused');
     expect(list.body.pagination.total).toBe(1);
     await logIsWhole(again);
+  });
+
+  test('whose syncs fail is given no backup, and what could not be kept replaces nothing', async () => {
+    const disk = brokenDisk();
+    const [path, early, late] = ['test.db', 'early.db', 'late.db'].map((file) => join(temporaryFolder(), file)) as [
+      string,
+      string,
+      string,
+    ];
+    await makeBusyAccount(path);
+    const environment = { ...disk.environment, DATABASE_URL: `file:${path}` };
+    const run = async (...args: string[]) => (await start(args, { environment }).ended).code;
+    expect(await run('backup', early)).toBe(0);
+    const before = readFileSync(path);
+    disk.break('fsync');
+    expect([await run('backup', late), await run('restore', early), await run('compact')]).toEqual([1, 1, 1]);
+    expect(existsSync(late)).toBe(false);
+    expect(readFileSync(path)).toEqual(before);
+    disk.mend();
+    expect([await run('backup', late), await run('restore', early)]).toEqual([0, 0]);
   });
 });
 

@@ -99,6 +99,17 @@ describe('a delivery that never succeeds', () => {
   });
 });
 
+test('a delivery that is due soon does not wait for the next look at what is due, which comes every 5 s', async () => {
+  const scene = await failing();
+  const { id, clock, first } = scene;
+  clock.advance(waitOf(scene, first) - 50);
+  await settled(scene);
+  const startedMs = performance.now();
+  clock.advance(50);
+  await scene.attempted(id, 2);
+  expect(performance.now() - startedMs).toBeLessThan(4_000);
+});
+
 test('deliveries that fail together are not retried together', async () => {
   const scene = await openScene({ replies: () => ({ status: 500 }) });
   const { id } = await scene.webhook();

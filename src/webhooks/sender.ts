@@ -66,6 +66,9 @@ export class WebhookSender {
   #lookTimer: NodeJS.Timeout | undefined;
   #claimTimer: NodeJS.Timeout | undefined;
   #earliestLookMs = 0;
+  #isLooking = false;
+  /** Whether something has happened since the present look began. */
+  #looksAgain = false;
 
   constructor(options: WebhookSenderOptions) {
     this.#options = options;
@@ -99,7 +102,8 @@ export class WebhookSender {
   async look(): Promise<void> {
     if (!this.#started) return;
     clearTimeout(this.#lookTimer);
-    this.#lookTimer = undefined;
+    this.#isLooking = true;
+    this.#looksAgain = false;
     const startedMs = performance.now();
     try {
       const { storage, clock } = this.#options;
@@ -109,10 +113,11 @@ export class WebhookSender {
     } catch (error) {
       this.#options.log.warn({ err: error }, 'could not look for due deliveries');
     }
-    const tookMs = performance.now() - startedMs;
+    this.#isLooking = false;
     // However many webhooks there are, polling takes a twentieth of the time at most.
-    this.#earliestLookMs = performance.now() + Math.max(minLookMs, 20 * tookMs);
-    if (this.#started) this.#lookTimer ??= setTimeout(() => void this.look(), lookMs).unref();
+    const leastMs = Math.max(minLookMs, 20 * (performance.now() - startedMs));
+    this.#earliestLookMs = performance.now() + leastMs;
+    if (this.#started) this.#lookAfter(this.#looksAgain ? leastMs : Math.max(lookMs, leastMs));
     this.#pump();
   }
 
@@ -136,9 +141,13 @@ export class WebhookSender {
 
   #lookSoon(): void {
     if (!this.#started) return;
+    if (this.#isLooking) this.#looksAgain = true;
+    else this.#lookAfter(Math.max(0, this.#earliestLookMs - performance.now()));
+  }
+
+  #lookAfter(ms: number): void {
     clearTimeout(this.#lookTimer);
-    const waitMs = Math.max(0, this.#earliestLookMs - performance.now());
-    this.#lookTimer = setTimeout(() => void this.look(), waitMs).unref();
+    this.#lookTimer = setTimeout(() => void this.look(), ms).unref();
   }
 
   #wake(webhooks: ReadonlyMap<string, string>): void {

@@ -25,6 +25,7 @@ import {
   startMs,
   storedAccount,
 } from '../support/samples.ts';
+import { gate, until } from '../support/wait.ts';
 import { anywhere } from '../support/webhook-policy.ts';
 import { FastProcess, type FastServer } from './fast-server.ts';
 
@@ -177,6 +178,46 @@ test('what a killed server was sending is sent by the next one, however far the 
   clock.nowMs = startMs;
   app.webhooks.start();
   await eventually(() => receiver.arrivals.length === 3);
+});
+
+test('what is due is looked for once at a time, however long that takes and whatever happens meanwhile', async () => {
+  const clock = new TestClock();
+  const opened = openSqliteStorage(join(temporaryFolder(), 'test.db'));
+  onTestFinished(() => opened.close());
+  const answer = gate();
+  const looks = { begun: 0, ended: 0 };
+  let tell: Parameters<Storage['watch']>[0] = () => {};
+  // A storage that takes its time, with commits of other nodes meanwhile.
+  const storage: Storage = {
+    ...opened,
+    watch(listener) {
+      tell = listener;
+      return () => {};
+    },
+    read: {
+      ...opened.read,
+      deliveries: {
+        ...opened.read.deliveries,
+        async due() {
+          looks.begun++;
+          await answer.opened;
+          looks.ended++;
+          return [];
+        },
+      },
+    },
+  };
+  const app = appOn({ storage, clock, log: createLog({ level: 'silent', clock }) });
+  onTestFinished(() => app.close());
+  app.webhooks.start();
+  await until(() => looks.begun === 1);
+  for (let count = 0; count < 20; count++) {
+    tell(undefined);
+    await sleep(1);
+  }
+  expect(looks).toEqual({ begun: 1, ended: 0 });
+  answer.open();
+  await until(() => looks.ended === 2); // for what happened during the first one
 });
 
 function appOn(parts: Pick<AppOptions, 'storage' | 'clock' | 'log'>): App {

@@ -37,19 +37,30 @@ export function createLog({ level, clock, destination }: LogOptions): Logger {
   return pino(options, { write: (line) => output.write(withinBound(line)) });
 }
 
-/** Cuts the longest texts in a line, as far as it takes, and says how long they were. */
+/** Of a list in a line that is too long, so many are kept. */
+const mostListed = 8;
+const whole: ReadonlySet<string> = new Set(['level', 'time', 'msg']);
+
+/** Cuts long lists and the longest texts in a line, as far as it takes, and says how long they were. */
 function withinBound(line: string): string {
   if (Buffer.byteLength(line) <= maxLineBytes) return line;
   const fields: unknown = JSON.parse(line);
   let bounded = line;
   for (let length = maxLineBytes / 2; Buffer.byteLength(bounded) > maxLineBytes && length >= 1; length /= 2) {
-    bounded = `${JSON.stringify(fields, (_, value: unknown) => (typeof value === 'string' ? cut(value, length) : value))}\n`;
+    const cut = (key: string, value: unknown) => (whole.has(key) ? value : shortened(value, length));
+    bounded = `${JSON.stringify(fields, cut)}\n`;
   }
   return bounded;
 }
 
-function cut(text: string, length: number): string {
-  return text.length <= length ? text : `${text.slice(0, length)}… (${text.length} characters)`;
+/** @param length of texts */
+function shortened(value: unknown, length: number): unknown {
+  if (Array.isArray(value) && value.length > mostListed) {
+    return [...value.slice(0, mostListed), `… (${value.length} in all)`];
+  }
+  if (typeof value !== 'string') return value;
+  const cut = `${value.slice(0, length)}… (${value.length} characters)`;
+  return cut.length < value.length ? cut : value;
 }
 
 function describeError(error: unknown): object {

@@ -1,6 +1,9 @@
 import * as fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { secrets } from '../../src/access/secrets.ts';
+import { timestamp } from '../../src/domain/time.ts';
+import { createLog } from '../../src/server/log.ts';
+import { TestClock } from '../support/clock.ts';
 import { startTestServer, type TestAccount, type TestServer } from '../support/server.ts';
 import { openWire, requestText, type Wire, type WireResponse } from './wire.ts';
 
@@ -66,6 +69,27 @@ describe('a line', () => {
     const failed = own.logLines.filter(({ level }) => level === 'error');
     expect(failed).toMatchObject([{ msg: 'request failed', err: { stack: expect.stringMatching(/\.ts:\d+:\d+/) } }]);
     expectShort(own);
+  });
+
+  test('that names very many things has at most 1 KiB, with its level, its message, the error and the first of them', () => {
+    const lines: string[] = [];
+    const log = createLog({
+      level: 'info',
+      clock: new TestClock(),
+      destination: { write: (line) => lines.push(line) },
+    });
+    const ids = Array.from({ length: 64 }, (_, index) => `dlv_01m7z9f005fjrbbpn7ckr0m2${100 + index}`);
+    const err = Object.assign(new Error('The database is away.'), { code: 'UNAVAILABLE' });
+    log.warn({ deliveryIds: ids, err }, 'could not record attempts');
+    const [line = ''] = lines;
+    expect(Buffer.byteLength(line)).toBeLessThanOrEqual(1_024);
+    expect(JSON.parse(line)).toMatchObject({
+      level: 'warn',
+      time: timestamp(new TestClock().nowMs),
+      msg: 'could not record attempts',
+      deliveryIds: [...ids.slice(0, 8), '… (64 in all)'],
+      err: { code: 'UNAVAILABLE', message: 'The database is away.' },
+    });
   });
 });
 

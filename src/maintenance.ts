@@ -40,7 +40,10 @@ export class Maintenance {
     if (!this.#leads) return await limiter.handBack();
     // A failure of one must not prevent another. A removal can outlast several ticks; two would only compete.
     this.#removal ??= this.#removeExpired()
-      .catch((error: unknown) => log.warn({ err: error }, 'could not remove expired data'))
+      .catch((error: unknown) => {
+        // What a stop interrupts, the next process goes on with.
+        if (!this.#isStopping) log.warn({ err: error }, 'could not remove expired data');
+      })
       .finally(() => {
         this.#removal = undefined;
       });

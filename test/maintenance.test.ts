@@ -77,6 +77,18 @@ test.skipIf(isOnPostgres)(
   },
 );
 
+test('a removal in whose midst the server is stopped is no failure: the next one goes on', async () => {
+  const server = await startTestServer();
+  const client = await server.account();
+  const old = Array.from({ length: 5_000 }, () => sampleEvent(sampleConversation()));
+  await server.storage.write(async (tx) => tx.events.append(client.account.id, old));
+  server.clock.nowMs += 31 * dayMs;
+  const ticked = server.app.tick();
+  await server.close();
+  await ticked;
+  expect(server.logLines.filter(({ level }) => level !== 'info')).toEqual([]);
+});
+
 test('what is old is removed by one removal at a time, however long it takes and however often it is due', async () => {
   const server = await startTestServer();
   onTestFinished(() => server.close());

@@ -58,7 +58,7 @@ export async function withPorts<T>(
   if (!mayCreate && postgres === undefined) requireDatabase(databasePath);
   const storage = await openStorage(config, { ...options, clock: systemClock });
   try {
-    const liveLog = new LiveLog(storage);
+    const liveLog = new LiveLog(storage, () => console.error('The event log cannot be read; trying again.'));
     return await work(createPorts({ storage, clock: systemClock, webhookPolicy, liveLog }));
   } finally {
     await storage.close();

@@ -120,7 +120,9 @@ export async function startServer({
   let isClosing = false;
   const lead = (): void => {
     if (isClosing) return; // the next worker will, once this one has ended
-    app.lead().catch((error: unknown) => log.warn({ err: error }, 'could not finish interrupted work'));
+    app.lead().catch((error: unknown) => {
+      if (!isClosing) log.warn({ err: error }, 'could not finish interrupted work');
+    });
   };
   if (order?.leads ?? true) lead();
   setImmediate(() => app.preload().catch((error: unknown) => log.error({ err: error }, 'preloading failed')));

@@ -61,6 +61,17 @@ test('listen shows the events of the only account as they happen, and where to g
   expect(cursor).toBe(data.eventCursor);
 });
 
+test('listen says when the log cannot be read, and goes on when it can', async () => {
+  const { account, server, environment } = await serverWithAccount();
+  const listening = start(['listen'], { environment });
+  await listening.printedToStderr('Following the events of test');
+  await server.query('ALTER TABLE account_totals RENAME TO gone');
+  await listening.printedToStderr('The event log cannot be read');
+  await server.query('ALTER TABLE gone RENAME TO account_totals');
+  await account.rest('POST', '/conversations', visitorWrites);
+  await listening.printed('message.received');
+});
+
 test('listen goes on from a cursor, with the types asked for, as lines of JSON, until nobody reads them any more', async () => {
   const { account, environment } = await serverWithAccount();
   await account.rest('POST', '/conversations', visitorWrites);

@@ -117,7 +117,9 @@ export function attachSocket(server: Server, ports: Ports, options: SocketOption
     const requestId = String(headers['x-request-id']);
     const [path = ''] = url.split('?');
     const reply = problemReply(error, { path, requestId });
-    connection.once('finish', () => connection.destroy());
+    const hangUp = (): void => void connection.destroy();
+    const timer = setTimeout(hangUp, timings.initMs); // its client may take nothing
+    connection.once('finish', hangUp).once('close', () => clearTimeout(timer));
     writeRawReply(connection, requestId, { ...reply, headers: { ...reply.headers, ...more } });
     telemetry.called('socket', undefined, error.code, 0);
     if (!requestLog.hasRoom(error.status)) return;

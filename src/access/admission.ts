@@ -39,6 +39,8 @@ interface Admitted {
 export interface AdmissionContext extends Admitted {
   readonly arrival: Arrival;
   readonly asked: Asked;
+  /** Whether it may turn out to cost more than a unit. */
+  readonly mayCostMore: boolean;
   /** Whether its client has disconnected. */
   readonly isGone: boolean;
   readonly traceparent: string | undefined;
@@ -174,9 +176,8 @@ export class Admission {
     context.caller = caller;
     refuseGone(context);
     if (await this.#waited(context, caller)) await this.refuseLate(context);
-    const mayCostMore = context.asked === 'either';
     const charge = (): Awaitable<Charge> =>
-      mayCostMore && this.#lateRefusals.isOver(caller) ? this.#refuseUnread(caller) : this.charge(caller);
+      context.mayCostMore && this.#lateRefusals.isOver(caller) ? this.#refuseUnread(caller) : this.charge(caller);
     await this.#chargeRequest(context, caller, () =>
       arrival.origin === undefined ? charge() : this.refuseForeignPage(caller, arrival).then(charge),
     );

@@ -37,11 +37,11 @@ export class LateRefusals {
 
   /** @param left of the budget */
   refusal(left: RateLimit): DomainError {
-    const waitMs = Math.max(0, this.#untilMs - this.#clock.uptimeMs());
-    const retryAfterSeconds = Math.ceil(waitMs / 1_000);
+    const waitMs = this.#untilMs - this.#clock.uptimeMs();
+    const retryAfterSeconds = Math.max(1, Math.ceil(waitMs / 1_000));
     return new DomainError(
       'RATE_LIMITED',
-      'Too many requests were refused in this minute for what they would cost. GraphQL and tools can be called again when it is over.',
+      'Too many requests were refused in this minute for what they would cost. GraphQL can be called again when it is over.',
       {
         retryAfterSeconds,
         rateLimit: { ...left, resetAtMs: this.#clock.now() + waitMs, resetAfterSeconds: retryAfterSeconds },

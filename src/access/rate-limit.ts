@@ -71,8 +71,8 @@ export class RateLimiter implements Limiter {
   admit(account: Account, units = 1): Awaitable<Charge> {
     const entry = this.#entry(account.id);
     const { block } = entry;
-    const now = this.#clock.now();
-    if (block !== undefined && entry.waiting.length === 0 && isUsable(block, limitOf(account), now)) {
+    const now = this.#clock.earliest();
+    if (block !== undefined && entry.waiting.length === 0 && this.#isUsable(block, limitOf(account))) {
       if (block.left >= units) return this.#spend(block, units, now);
       const believed = now - block.readAtMs < refusalMs;
       if (believed && remainingOf(block) < units) throw this.#refusal(block, { units, spare: 0 }, now);
@@ -91,9 +91,9 @@ export class RateLimiter implements Limiter {
     const windows = await this.#storage.read.rateWindows.since(account.id, this.#firstMinute());
     const entry = this.#entry(account.id);
     const { block } = entry;
-    const now = this.#clock.now();
+    const now = this.#clock.earliest();
     // A block that was reserved meanwhile need not be among what was read.
-    if (block === undefined || block !== before || entry.waiting.length > 0 || !isUsable(block, limit, now)) {
+    if (block === undefined || block !== before || entry.waiting.length > 0 || !this.#isUsable(block, limit)) {
       return await this.#reserveFor(account, entry, wanted);
     }
     const current = { ...block, windows };
@@ -130,9 +130,8 @@ export class RateLimiter implements Limiter {
 
   peek(account: Account): Awaitable<RateLimit> {
     const block = this.#entries.get(account.id)?.block;
-    const now = this.#clock.now();
-    return block !== undefined && isUsable(block, limitOf(account), now)
-      ? this.#stateOf(block, now)
+    return block !== undefined && this.#isUsable(block, limitOf(account))
+      ? this.#stateOf(block, this.#clock.earliest())
       : this.#readState(account);
   }
 
@@ -141,7 +140,7 @@ export class RateLimiter implements Limiter {
    * @param all also those of the current minute, at shutdown
    */
   async handBack({ all = false } = {}): Promise<void> {
-    const minute = all ? Number.POSITIVE_INFINITY : minuteOf(this.#clock.now());
+    const minute = all ? Number.POSITIVE_INFINITY : minuteOf(this.#clock.latest());
     for (const [accountId, { block }] of this.#passed(minute)) if (!block?.left) this.#entries.delete(accountId);
     while (this.#passed(minute).next().done !== true) {
       let blocks: readonly [string, ReservedBlock][] | undefined;
@@ -198,9 +197,9 @@ export class RateLimiter implements Limiter {
         const { refunds } = entry;
         const block = await this.#reserve(entry.waiting.slice(0, count), entry);
         entry.block = block;
-        const now = this.#clock.now();
         // The minute may have ended during the write, and a block can only be spent in its own.
-        if (minuteOf(now) > block.minute || entry.refunds > refunds) continue;
+        if (minuteOf(this.#clock.latest()) > block.minute || entry.refunds > refunds) continue;
+        const now = this.#clock.earliest();
         for (const waiting of entry.waiting.splice(0, count)) this.#settle(waiting, block, now);
         // Requests that arrived meanwhile share the block and need no write of their own.
         while (mayTake(entry.waiting[0], block)) this.#settle(entry.waiting.shift() as Waiting, block, now);
@@ -217,7 +216,8 @@ export class RateLimiter implements Limiter {
     let hasBegun = false;
     const reserving = this.#storage.write(async (tx) => {
       hasBegun = true;
-      // Counted by the earliest that it can be, and spent by the latest: so neither counts leave the window too early.
+      // Counted in the minute of the earliest time, and spent until the latest reaches its end: so no count leaves the
+      // window too early.
       const { now, keep } = await this.#goOn(tx);
       const minute = minuteOf(now);
       const first = minute - minutesBefore;
@@ -263,6 +263,10 @@ export class RateLimiter implements Limiter {
     const [window] = await tx.rateWindows.since(accountId, minute);
     if (window?.minute !== minute) return;
     await tx.rateWindows.add(accountId, minute, -Math.min(units, window.count));
+  }
+
+  #isUsable(block: ReservedBlock, limit: number): boolean {
+    return isUsable(block, limit, this.#clock.latest());
   }
 
   #counts(minute: number): boolean {

@@ -131,8 +131,9 @@ export async function findConversation(
 
 /**
  * The context for a change within its transaction, with the time there: that of the call may be earlier than changes
- * which were committed since. It follows the conversation's last change, which may have been made by a clock that is
- * ahead, by a millisecond: erasure finds the deliveries of an event by its time, which thousands of events had in common.
+ * which were committed since. It is a millisecond after the conversation's last change where that was made by a clock
+ * that is ahead: otherwise all events would have one time until then, and erasure, which finds the deliveries of an event
+ * by its time, would read those of all for each.
  */
 export function momentAfter(context: Context, previous: StoredConversation | null = null): Context {
   const { clock } = context;

@@ -11,7 +11,7 @@ export interface ClockReading {
   readonly uptimeMs: number;
   readonly boot: string;
   /** How long the answer took, where it came from elsewhere: the clock may be ahead of the reading by this. */
-  readonly waitedMs?: number;
+  readonly uncertaintyMs?: number;
 }
 
 /** The machine's clock counts as set when it deviates from the expected time by more than this. */
@@ -26,7 +26,7 @@ export class SteadyClock {
   /** From the machine's uptime to the earliest that this clock can be. */
   #offsetMs = 0;
   /** By how much it can be later. */
-  #waitedMs = 0;
+  #uncertaintyMs = 0;
   /** From this clock to the time of day. */
   #aheadMs = 0;
 
@@ -34,13 +34,14 @@ export class SteadyClock {
     this.#clock = clock;
   }
 
-  /** The latest that it can be, in milliseconds. Meaningless before the first `goOnFrom`. */
-  now(): number {
-    return this.earliest() + this.#waitedMs;
-  }
-
+  /** The earliest that it can be, in milliseconds. Meaningless before the first `goOnFrom`. */
   earliest(): number {
     return this.#clock.uptimeMs() + this.#offsetMs;
+  }
+
+  /** The latest that it can be. */
+  latest(): number {
+    return this.earliest() + this.#uncertaintyMs;
   }
 
   /**
@@ -53,7 +54,7 @@ export class SteadyClock {
     const [wallMs, uptimeMs] = [this.#clock.now(), this.#clock.uptimeMs()];
     const atMs = kept === undefined ? wallMs : kept.atMs + passedMs(kept, { wallMs, uptimeMs, boot });
     this.#offsetMs = atMs - uptimeMs;
-    this.#waitedMs = kept?.waitedMs ?? 0;
+    this.#uncertaintyMs = kept?.uncertaintyMs ?? 0;
     return { atMs, wallMs, uptimeMs, boot };
   }
 

@@ -81,6 +81,10 @@ export class RequestContext implements AdmissionContext {
     return this.face === 'graphql' || this.face === 'mcp' ? 'either' : 'write';
   }
 
+  get mayCostMore(): boolean {
+    return this.face === 'graphql' && !this.isRead;
+  }
+
   /** Whether a GraphQL answer is to say what it was counted to cost. */
   get wantsCost(): boolean {
     return this.req.headers['graphql-cost'] === '1';

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Json } from '../support/client.ts';
+import { postMcp, toolCall } from '../support/mcp.ts';
 import { startTestServer, type TestAccount, type TestServer } from '../support/server.ts';
 import { RawSocket } from '../support/subscribe.ts';
 import { leftToYoga } from '../support/yoga.ts';
@@ -164,6 +165,7 @@ describe('a batch', () => {
       });
     }
     expect([await remaining(client), (await client.rest('GET', '/conversations')).status]).toEqual([5, 200]);
+    expect((await postMcp(server.url, client.secret, toolCall('listConversations', {}))).status).toBe(200);
     expect((await (await server.account()).post({ query: '{ eventCursor }' })).status).toBe(200);
     server.clock.advance(60_000);
     expect((await client.post({ query: '{ eventCursor }' })).status).toBe(200);

@@ -72,7 +72,7 @@ export class ConversationList {
   put(row: Row): void {
     this.#told?.set(row.id, together(this.#told.get(row.id) ?? undefined, row));
     this.#keep(row);
-    if (this.#rows.size > mostKept && !this.isLoading) void this.load();
+    if (this.#rows.size > mostKept && !this.isLoading && this.error === undefined) void this.load();
   }
 
   remove(id: string): void {

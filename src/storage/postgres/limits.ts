@@ -22,7 +22,9 @@ export function rateWindowReads(db: Statements, clock: Clock): RateWindowReads {
       const sentMs = clock.uptimeMs();
       const row = await read.get();
       const uptimeMs = clock.uptimeMs();
-      return row && { atMs: row.atMs, wallMs: clock.now(), uptimeMs, boot: clock.boot, waitedMs: uptimeMs - sentMs };
+      return (
+        row && { atMs: row.atMs, wallMs: clock.now(), uptimeMs, boot: clock.boot, uncertaintyMs: uptimeMs - sentMs }
+      );
     },
     since: (accountId, minute) => since.all({ accountId, minute }),
   };

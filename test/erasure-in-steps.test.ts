@@ -275,6 +275,17 @@ describe('who asks for it again', () => {
     await expectNoTrace();
   });
 
+  test('while the rest cannot be erased is told that it may have been deleted, and the rest is erased later', async () => {
+    const { id } = await tell(client, marker);
+    await begin(id);
+    const release = await server.holdWrites();
+    const { status, body } = await client.rest('DELETE', `/conversations/${id}`);
+    expect([status, body.code, body.outcomeUnknown]).toEqual([503, 'UNAVAILABLE', true]);
+    await release();
+    expect((await client.rest('DELETE', `/conversations/${id}`)).status).toBe(404);
+    await expectNothingLeft(id);
+  });
+
   test('with the version that it has no more has changed nothing', async () => {
     const { id } = await tell(client, marker);
     const stale = await client.rest('DELETE', `/conversations/${id}`, { headers: { 'if-match': '"1"' } });

@@ -167,7 +167,7 @@ export class Client {
           waitMs = 0;
         } else if (mayPass(answer)) {
           // Nothing was done, unless a proxy has answered, or the service says that it may have been.
-          const isUndone = answer.requestId && !answer.outcomeUnknown;
+          const isUndone = answer.requestId !== undefined && !answer.outcomeUnknown;
           if (isUndone || isSafe) waitMs = backOffMs(failures, answer.retryAfterSeconds);
         }
       } catch (error) {

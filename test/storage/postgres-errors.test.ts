@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { systemClock } from '../../src/server/clock.ts';
-import { asDomainError } from '../../src/storage/postgres/errors.ts';
+import { asDomainError, isDisconnection } from '../../src/storage/postgres/errors.ts';
 import { openPostgresStorage } from '../../src/storage/postgres/storage.ts';
 
 test.each(['ECONNREFUSED', 'EMFILE', 'ENFILE', 'ENOBUFS', 'EADDRNOTAVAIL', 'EHOSTDOWN', 'ENETDOWN', 'ECONNABORTED'])(
@@ -10,6 +10,11 @@ test.each(['ECONNREFUSED', 'EMFILE', 'ENFILE', 'ENOBUFS', 'EADDRNOTAVAIL', 'EHOS
     expect(asDomainError(error)).toMatchObject({ code: 'UNAVAILABLE' });
   },
 );
+
+test('a connection is lost, too, if it is that of a proxy to the database', () => {
+  const error = Object.assign(new Error('server conn crashed?'), { code: '08P01' });
+  expect(isDisconnection(error)).toBe(true);
+});
 
 test.each(['disable', 'require'])(
   'an address to which there is no way is told at once, and not waited for: sslmode=%s',

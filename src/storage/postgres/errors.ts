@@ -73,10 +73,10 @@ const ofConnections = new Set([
   'ENOMEM',
 ]);
 
-/** Whether a connection was lost, or there was none. */
+/** Whether a connection was lost, or there was none: also that of a proxy, which answers with the class 08 then. */
 export function isDisconnection(error: unknown): boolean {
   const code = error instanceof Error && 'code' in error ? error.code : undefined;
-  return typeof code === 'string' && (ofConnections.has(code) || code.startsWith('57P0'));
+  return typeof code === 'string' && (ofConnections.has(code) || code.startsWith('57P0') || code.startsWith('08'));
 }
 
 /** Maps what the client throws to the domain: UNAVAILABLE for what may be temporary, anything else as it is. */

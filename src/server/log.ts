@@ -39,6 +39,7 @@ export function createLog({ level, clock, destination }: LogOptions): Logger {
 
 /** Of a list in a line that is too long, so many are kept. */
 const mostListed = 8;
+/** Fields that are never cut. */
 const whole: ReadonlySet<string> = new Set(['level', 'time', 'msg']);
 
 /** Cuts long lists and the longest texts in a line, as far as it takes, and says how long they were. */

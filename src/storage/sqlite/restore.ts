@@ -296,7 +296,7 @@ function spentAt(connection: Connection, atMs: number): Spent[] {
   const last = minuteOf(atMs);
   return connection
     .prepare<{ first: number; last: number }, Spent>(
-      // An earlier version counted by the machine's clock, which may have been ahead.
+      // A copy can have moved a count into the minute after, see `beginning` in ../copy.ts.
       `SELECT account_id AS accountId, min(minute, :last) AS minute, sum(count) AS count FROM rate_windows
        WHERE minute >= :first AND count > 0 GROUP BY 1, 2`,
     )

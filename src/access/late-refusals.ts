@@ -1,9 +1,9 @@
 import { DomainError } from '../domain/errors.ts';
 import type { Clock, RateLimit } from '../domain/ports.ts';
+import { minuteMs } from '../domain/rate-window.ts';
 import { type Holder, memoryOwner } from './memory-owner.ts';
 
 const maxPerMinute = 20;
-const minuteMs = 60_000;
 
 /**
  * Counts the requests that were refused for what they would cost. That is known when all of a request was parsed and

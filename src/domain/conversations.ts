@@ -19,7 +19,7 @@ import {
   momentAfter,
   type StoredConversation,
 } from './conversation-record.ts';
-import { codeOf, DomainError, notFound } from './errors.ts';
+import { codeOf, DomainError, inDoubt, notFound } from './errors.ts';
 import { cursorFormOf } from './event-cursor.ts';
 import { appendEvents } from './events.ts';
 import { exampleId, idInput } from './ids.ts';
@@ -467,17 +467,13 @@ export const deleteConversation = operation({
       // Also after NOT_FOUND: a client must not learn that the conversation is gone while parts of it remain.
       await finishErasures(storage, (begun) => begun.accountId === accountId && begun.id === id).catch(
         (error: unknown) => {
-          throw codeOf(error) === 'UNAVAILABLE' ? perhapsDeleted(error) : error;
+          if (codeOf(error) !== 'UNAVAILABLE') throw error;
+          throw inDoubt('The conversation may have been deleted. What is left of it is erased later.', error);
         },
       );
     }
   },
 });
-
-function perhapsDeleted(cause: unknown): DomainError {
-  const detail = 'The conversation may have been deleted. What is left of it is erased later.';
-  return new DomainError('UNAVAILABLE', detail, { retryAfterSeconds: 1, outcomeUnknown: true, cause });
-}
 
 /**
  * Completes erasures that were begun here or in a process that has since been killed. A large conversation takes many

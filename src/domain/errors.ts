@@ -240,3 +240,8 @@ export function internal(cause: unknown): DomainError {
 export function notFound(what: string): DomainError {
   return new DomainError('NOT_FOUND', `There is no such ${what}.`);
 }
+
+/** Nobody knows whether a change was made: the storage was lost meanwhile. */
+export function inDoubt(detail: string, cause: unknown): DomainError {
+  return new DomainError('UNAVAILABLE', detail, { retryAfterSeconds: 1, outcomeUnknown: true, cause });
+}

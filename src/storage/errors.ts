@@ -6,12 +6,6 @@ export function unavailable(detail: string, cause?: unknown): DomainError {
   return new DomainError('UNAVAILABLE', detail, { retryAfterSeconds: 1, cause });
 }
 
-/** Nobody knows whether a commit was done: it was asked for, and its answer was lost. */
-export function inDoubt(cause: unknown): DomainError {
-  const detail = 'The storage was lost while it made the change, which may have been made.';
-  return new DomainError('UNAVAILABLE', detail, { retryAfterSeconds: 1, outcomeUnknown: true, cause });
-}
-
 /**
  * Waits before another try: from 1 ms on, each time twice as long, up to 50 ms. Half of it is random, so that processes do
  * not retry in step.

@@ -1,5 +1,6 @@
 import postgres from 'postgres';
-import { inDoubt, unavailable } from '../errors.ts';
+import { inDoubt } from '../../domain/errors.ts';
+import { unavailable } from '../errors.ts';
 import { Touches } from '../touches.ts';
 import {
   type Answer,
@@ -151,7 +152,8 @@ export class Session implements Queries {
     } catch (error) {
       // Where a statement before it was refused, so was the commit.
       const isRefused = this.#failure instanceof postgres.PostgresError;
-      throw isDisconnection(error) && !isRefused ? inDoubt(error) : error;
+      if (!isDisconnection(error) || isRefused) throw error;
+      throw inDoubt('The storage was lost while it made the change, which may have been made.', error);
     } finally {
       this.#isOpen = false;
     }
